@@ -1,0 +1,169 @@
+"""The seam between the studio and the models.
+
+The studio needs of a model exactly what `Pipeline` names; `BasePipeline` refuses everything that a
+model has not turned on by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from pipelines.errors import BadInput
+from pipelines.frames import Chain
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+Fields = dict[str, Any]
+"""JSON-like values that determine a result. A `Path` in it stands for the bytes of that file or,
+for a folder, of every file in it: whoever makes a key hashes the content, never the name."""
+
+Tensors = dict[str, "torch.Tensor"]
+
+
+class Task(StrEnum):
+    """What a model makes, from what."""
+
+    T2I = "T2I"
+    I2I = "I2I"
+    T2V = "T2V"
+    I2V = "I2V"
+    S2V = "S2V"
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model can do. The defaults refuse all reuse: a model declares what it supports."""
+
+    tasks: tuple[Task, ...]
+    encoder_reuse: bool = False
+    segment_reuse: bool = False
+    flowcache_modes: tuple[str, ...] = ()
+
+
+class Request(Protocol):
+    """The fields of a recipe that pipelines read. `studio.recipe.Recipe` is one."""
+
+    prompt: str
+    negative_prompt: str
+    image: Path | None
+    segments: int
+    frames: int
+    overlap: int
+    width: int
+    height: int
+    fps: int
+    steps: int
+    guidance_scale: float
+    shift: float
+    ar_step: int
+    causal_block: int
+    condition_noise: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a recipe comes to on a model, known before any weight is loaded."""
+
+    chain: Chain
+    width: int
+    height: int
+    fps: int
+    steps: tuple[int, ...]
+    """Denoising steps of each segment, as `on_step` will count them."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One finished denoising step of a segment."""
+
+    step: int
+    """How many steps are done, from 1 to `steps`."""
+    steps: int
+    preview: Callable[[], np.ndarray | None]
+    """Makes a cheap picture of the clean estimate, uint8 `[h, w, 3]` at latent size; None if the
+    model has no projection yet. Costs nothing until it is called."""
+
+
+OnStep = Callable[[Step], None]
+"""Called after every step. Raising from it cancels the segment."""
+
+
+@dataclass(frozen=True)
+class SegmentOutput:
+    """What generating one segment gives."""
+
+    frames: np.ndarray
+    """The new frames only, uint8 `[n, H, W, 3]`; n = F for the first segment, F - M after."""
+    boundary: Tensors
+    """The state that the next segment starts from, on the CPU."""
+    forwards: int
+    """Transformer forwards computed."""
+    forwards_skipped: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Wall time of the stages `denoise` and `decode`."""
+
+
+class Pipeline(Protocol):
+    """A model, opened but with no weights in memory until a `load_…` or an `encode` needs them."""
+
+    capabilities: ClassVar[Capabilities]
+
+    @property
+    def loaded(self) -> frozenset[str]:
+        """Names of the components that are in memory now (`text_encoder`, `transformer`…)."""
+        ...
+
+    def plan(self, recipe: Request) -> Plan:
+        """Raises BadInput for anything the model cannot do, naming the nearest that it can."""
+        ...
+
+    def encoder_inputs(self, recipe: Request) -> Fields:
+        """All that the outputs of `encode` depend on, and nothing else."""
+        ...
+
+    def segment_inputs(self, recipe: Request) -> Fields:
+        """All that a segment depends on beside the encoder outputs, its seed, its index and the
+        boundary it starts from. The number of segments is not among it."""
+        ...
+
+    def load_encoders(self) -> None: ...
+
+    def encode(self, recipe: Request) -> Tensors:
+        """Encoder outputs on the CPU. The only place where encoders are used."""
+        ...
+
+    def free_encoders(self) -> None: ...
+
+    def load_denoiser(self) -> None: ...
+
+    def generate(
+        self,
+        recipe: Request,
+        inputs: Tensors,
+        i: int,
+        boundary: Tensors | None,
+        generator: torch.Generator,
+        on_step: OnStep | None = None,
+    ) -> SegmentOutput:
+        """Segment i from the boundary of segment i - 1 (None for i = 0). Every random number comes
+        from `generator`, a CPU generator."""
+        ...
+
+
+class BasePipeline:
+    """Refuses by default; a model overrides what it can do."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(tasks=())
+
+    @classmethod
+    def require_segment_reuse(cls, keep: int) -> None:
+        """Raises BadInput if `keep` segments are asked for and the model cannot continue from a
+        boundary."""
+        if keep > 0 and not cls.capabilities.segment_reuse:
+            raise BadInput("keep", keep, "This model renders in one piece: use keep = 0.")
