@@ -1,0 +1,97 @@
+"""A recipe: all that determines a result except the seeds.
+
+Every field is explicit in a finished recipe; `Recipe.make` fills what the person left out from the
+defaults of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipelines import catalogue
+from pipelines.errors import BadInput
+
+MAX_PROMPT = 20_000
+MAX_SEED = 2**63 - 1
+
+
+class Recipe(BaseModel):
+    """Frozen; a field that is not named here is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    model: str = Field(min_length=1, description="Catalogue id, hub id or local folder.")
+    prompt: str = Field(min_length=1, max_length=MAX_PROMPT, description="What to show.")
+    negative_prompt: str = Field("", max_length=MAX_PROMPT, description="What to avoid.")
+    image: Path | None = Field(None, description="Reference picture, for models that take one.")
+    audio: Path | None = Field(None, description="Voice, for models that take one.")
+    segments: int = Field(ge=1, le=1000, description="How many segments the video has.")
+    width: int = Field(ge=16, le=8192, description="Pixels.")
+    height: int = Field(ge=16, le=8192, description="Pixels.")
+    fps: int = Field(ge=1, le=120, description="Frames per second.")
+    frames: int = Field(ge=1, le=2001, description="F: frames of one segment.")
+    overlap: int = Field(ge=0, le=2000, description="M: frames a segment repeats of the last one.")
+    steps: int = Field(ge=1, le=1000, description="Denoising steps.")
+    guidance_scale: float = Field(ge=0, le=100, description="How closely to follow the prompt.")
+    shift: float = Field(gt=0, le=100, description="Shift of the noise schedule.")
+    ar_step: int = Field(0, ge=0, le=1000, description="Steps a chunk lags behind the one before.")
+    causal_block: int = Field(1, ge=1, le=1000, description="Latent frames in one causal chunk.")
+    condition_noise: int = Field(0, ge=0, le=60, description="Noise on the motion boundary, /1000.")
+
+    @classmethod
+    def make(cls, model: str, **given: Any) -> Recipe:
+        """The recipe that `given` comes to on `model`; values that are None count as left out.
+
+        Raises BadInput naming the field, the value and the fix.
+        """
+        entry = catalogue.find(model)
+        chosen = {name: value for name, value in given.items() if value is not None}
+        try:
+            recipe = cls(**{**entry.defaults, **chosen, "model": model})
+        except ValidationError as error:
+            raise _bad_input(error) from None
+        return recipe.with_absolute_files()
+
+    def changed(self, changes: Mapping[str, Any]) -> Recipe:
+        """This recipe with some fields replaced. Raises BadInput as `make` does."""
+        chosen = {name: value for name, value in changes.items() if value is not None}
+        if chosen.get("model", self.model) != self.model:
+            entry = catalogue.find(chosen["model"])
+            chosen = {**entry.defaults, "segments": self.segments, **chosen}
+        try:
+            recipe = Recipe(**{**self.model_dump(), **chosen})
+        except ValidationError as error:
+            raise _bad_input(error) from None
+        return recipe.with_absolute_files()
+
+    def with_absolute_files(self) -> Recipe:
+        """The same recipe with its files named from the root, so that it means the same anywhere.
+
+        Raises BadInput for a file that is not there.
+        """
+        files: dict[str, Path] = {}
+        for name in ("image", "audio"):
+            path: Path | None = getattr(self, name)
+            if path is None:
+                continue
+            if not path.expanduser().is_file():
+                raise BadInput(name, str(path), "There is no such file; check the path.")
+            files[name] = path.expanduser().resolve()
+        return self.model_copy(update=files)
+
+
+def _bad_input(error: ValidationError) -> BadInput:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"]) or "recipe"
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(Recipe.model_fields)
+        return BadInput(field, first["input"], f"There is no such field; the fields are {known}.")
+    if first["type"] == "missing":
+        return BadInput(field, None, "This field is needed; give it a value.")
+    message = first["msg"].replace("Input should", "It should")
+    what = Recipe.model_fields[field].description if field in Recipe.model_fields else ""
+    return BadInput(field, first["input"], f"{message}. {what}".strip())
