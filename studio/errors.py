@@ -5,7 +5,14 @@ from __future__ import annotations
 from pipelines.errors import BadInput
 from reuse.errors import NotCompatible
 
-__all__ = ["BadInput", "Cancelled", "NotCompatible", "TakeUnknown", "exit_code"]
+__all__ = [
+    "BadInput",
+    "Cancelled",
+    "NotCompatible",
+    "RenderFailed",
+    "TakeUnknown",
+    "exit_code",
+]
 
 DONE, FAILED, BAD_INPUT, NOT_COMPATIBLE, CANCELLED = 0, 1, 2, 3, 130
 
@@ -27,3 +34,22 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, (Cancelled, KeyboardInterrupt)):
         return CANCELLED
     return FAILED
+
+
+class RenderFailed(Exception):
+    """Something stopped a render: says where, why, and what is kept."""
+
+    def __init__(self, stage: str, segment: int, segments: int, cause: Exception) -> None:
+        why = f"{type(cause).__name__}: {cause}".strip().rstrip(":")
+        fix = "Run the same again to go on from there."
+        if _is_out_of_memory(cause):
+            why, fix = "there was not enough memory", "Try a smaller size or fewer frames a segment."
+        super().__init__(
+            f"Segment {segment + 1} of {segments} failed in {stage}: {why}. Finished segments and "
+            f"earlier takes are kept. {fix}"
+        )
+        self.stage, self.segment, self.cause = stage, segment, cause
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

@@ -17,6 +17,7 @@ from pipelines.errors import BadInput
 
 MAX_PROMPT = 20_000
 MAX_SEED = 2**63 - 1
+INPUT_FILES = ("image", "audio")
 
 
 class Recipe(BaseModel):
@@ -74,7 +75,7 @@ class Recipe(BaseModel):
         Raises BadInput for a file that is not there.
         """
         files: dict[str, Path] = {}
-        for name in ("image", "audio"):
+        for name in INPUT_FILES:
             path: Path | None = getattr(self, name)
             if path is None:
                 continue

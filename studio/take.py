@@ -36,9 +36,6 @@ class Take(BaseModel):
     encoder_key: str
     segments: tuple[SegmentRef, ...]
     result: str = Field(description="File name beside the manifest.")
-    files: dict[str, str] = Field(
-        default_factory=dict, description="Input files of the recipe: field -> key under inputs/."
-    )
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds.")
     forwards: dict[str, int] = Field(default_factory=dict)
     software: dict[str, str] = Field(default_factory=dict)
