@@ -1,0 +1,27 @@
+"""Pictures, videos and sounds as files.
+
+Belongs here: encoding a segment, joining segments by stream copy, decoding, posters, metadata in
+result files, exports. Everything that runs ffmpeg.
+Does not belong here: which segments make a take, where files live (reuse/), what a model returns.
+"""
+
+from studio.media.decode import decode
+from studio.media.encode import write_segment
+from studio.media.errors import DiskFull, MediaError
+from studio.media.join import join
+from studio.media.metadata import read_metadata
+from studio.media.poster import write_image, write_poster
+from studio.media.probe import VideoInfo, probe
+
+__all__ = [
+    "DiskFull",
+    "MediaError",
+    "VideoInfo",
+    "decode",
+    "join",
+    "probe",
+    "read_metadata",
+    "write_image",
+    "write_poster",
+    "write_segment",
+]
