@@ -1,0 +1,61 @@
+"""A cheap picture of latents: a linear projection to RGB, given by the model or learned on the way.
+
+Four to sixteen channels of a video codec are mostly colour and brightness; the best linear map of
+one latent pixel to the mean colour of its patch is enough to see where a video is going.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+ENOUGH_PIXELS = 20_000
+"""Latent pixels after which the fit is left as it is."""
+RIDGE = 1e-3
+
+
+class Projection:
+    """Latent channels to RGB in 0..1: `rgb = [latent, 1] @ matrix`, matrix `[C + 1, 3]`."""
+
+    def __init__(self, matrix: np.ndarray | None = None) -> None:
+        self.matrix = matrix
+        self._given = matrix is not None
+        self._pixels = 0
+        self._xx: np.ndarray | float = 0.0
+        self._xy: np.ndarray | float = 0.0
+
+    def learn(self, latents: torch.Tensor, frames: np.ndarray) -> None:
+        """Refines the map by least squares from latents `[C, n, h, w]` and the frames that they
+        decode to, uint8 `[n, H, W, 3]`, one frame for each latent frame."""
+        if self._given or self._pixels >= ENOUGH_PIXELS:
+            return
+        channels, n, h, w = latents.shape
+        x = (
+            latents.detach()
+            .float()
+            .cpu()
+            .permute(1, 2, 3, 0)
+            .reshape(-1, channels)
+            .double()
+            .numpy()
+        )
+        x = np.concatenate([x, np.ones((len(x), 1))], 1)
+        tall, wide = frames.shape[1] // h, frames.shape[2] // w
+        y = frames.reshape(n, h, tall, w, wide, 3).mean((2, 4)).reshape(-1, 3) / 255
+        self._pixels += len(x)
+        self._xx = self._xx + x.T @ x
+        self._xy = self._xy + x.T @ y
+        ridge = RIDGE * self._pixels * np.eye(channels + 1)
+        self.matrix = np.linalg.solve(self._xx + ridge, self._xy)
+
+    def picture(self, latents: torch.Tensor) -> np.ndarray | None:
+        """uint8 `[h, w, 3]` of one latent frame `[C, h, w]`; None before anything was learned."""
+        if self.matrix is None:
+            return None
+        x = latents.detach().float().cpu().permute(1, 2, 0).double().numpy()
+        rgb = x @ self.matrix[:-1] + self.matrix[-1]
+        return (rgb.clip(0, 1) * 255).round().astype(np.uint8)

@@ -1,0 +1,87 @@
+"""Loads one component of a checkpoint by the class that model_index.json names."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import BadInput
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipelines.skyreels_v2.checkpoint import Checkpoint
+
+DTYPES = ("float32", "bfloat16")
+
+
+def resolve(dtype: str | torch.dtype | None, device: str | None) -> tuple[str, str]:
+    """(dtype, device) by name. By default bfloat16 on CUDA, and float32 on the CPU, where half
+    precision is slow: weights stored in fp16 are raised on loading."""
+    import torch
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if dtype is None:
+        dtype = "bfloat16" if device.startswith("cuda") else "float32"
+    dtype = str(dtype).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise BadInput("dtype", dtype, f"Use one of {', '.join(DTYPES)}.")
+    return dtype, device
+
+
+def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -> Any:
+    """A tokenizer, a scheduler, or a model in eval mode on `device`.
+
+    Raises BadInput if the files do not make the model that the config describes: a weight that is
+    missing would otherwise be filled with random numbers.
+    """
+    folder = checkpoint.folder / name
+    try:
+        if name == "tokenizer":
+            from transformers import AutoTokenizer
+
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        module, class_name = checkpoint.class_of(name)
+        component = getattr(importlib.import_module(module), class_name)
+        if name == "scheduler":
+            return component.from_pretrained(folder, local_files_only=True)
+        return _load_model(checkpoint, component, name, dtype, device)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        if isinstance(error, BadInput) or _is_out_of_memory(error):
+            raise
+        first_line = str(error).strip().split("\n")[0]
+        raise checkpoint.damage(name, f"cannot be loaded: {first_line}") from error
+
+
+def _load_model(
+    checkpoint: Checkpoint, component: Any, name: str, dtype: str, device: str
+) -> torch.nn.Module:
+    import torch
+
+    model, report = component.from_pretrained(
+        checkpoint.folder / name,
+        torch_dtype=getattr(torch, dtype),
+        local_files_only=True,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise checkpoint.damage(name, f"has no weights for {', '.join(missing[:3])}")
+    return model.eval().requires_grad_(False).to(device)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+
+
+def free_memory(device: str) -> None:
+    """Gives back what dropped components held."""
+    gc.collect()
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.empty_cache()

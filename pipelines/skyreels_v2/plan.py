@@ -1,0 +1,182 @@
+"""What a recipe comes to on a SkyReels-V2 checkpoint, or why it cannot be run. Plain arithmetic.
+
+diffusers accepts most of what is refused here and makes noise of it: latent frames that do not
+fill a causal block are never denoised, and frame counts are rounded with a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from pipelines.base import Plan, Request
+from pipelines.errors import BadInput
+from pipelines.frames import Chain
+from pipelines.skyreels_v2.checkpoint import Checkpoint
+
+MAX_STEPS = 1000
+MAX_CONDITION_NOISE = 60
+
+
+def make_plan(recipe: Request, checkpoint: Checkpoint) -> Plan:
+    """Raises BadInput for the first field that does not fit, with the nearest values that do."""
+    _check_numbers(recipe)
+    _check_size(recipe, checkpoint)
+    _check_frames(recipe, checkpoint)
+    if recipe.image is not None:
+        _check_image(recipe, checkpoint)
+    chain = Chain(recipe.segments, recipe.frames, recipe.overlap)
+    steps = tuple(segment_steps(recipe, checkpoint, i) for i in range(recipe.segments))
+    return Plan(chain, recipe.width, recipe.height, recipe.fps, steps)
+
+
+def latent_frames(frames: int, temporal_factor: int) -> int:
+    """The first latent frame holds one frame, each later one `temporal_factor`."""
+    return (frames - 1) // temporal_factor + 1 if frames else 0
+
+
+def prefix_frames(recipe: Request, checkpoint: Checkpoint, i: int) -> int:
+    """Latent frames of segment i that are given: the overlap, or the picture of the first one."""
+    if i > 0:
+        return latent_frames(recipe.overlap, checkpoint.temporal_factor)
+    return 0 if recipe.image is None else 1
+
+
+def segment_steps(recipe: Request, checkpoint: Checkpoint, i: int) -> int:
+    """Rows of the timestep matrix of segment i.
+
+    Each causal block that has to be denoised starts `ar_step` rows after the one before, at the
+    latest when that one is done.
+    """
+    latents = latent_frames(recipe.frames, checkpoint.temporal_factor)
+    blocks = (latents - prefix_frames(recipe, checkpoint, i)) // recipe.causal_block
+    return recipe.steps + min(recipe.ar_step, recipe.steps) * (blocks - 1)
+
+
+def _check_numbers(recipe: Request) -> None:
+    for field, low, high in (
+        ("segments", 1, None),
+        ("steps", 1, MAX_STEPS),
+        ("fps", 1, None),
+        ("causal_block", 1, None),
+        ("ar_step", 0, None),
+        ("condition_noise", 0, MAX_CONDITION_NOISE),
+    ):
+        _within(field, getattr(recipe, field), low, high)
+    for field in ("guidance_scale", "shift"):
+        value = getattr(recipe, field)
+        if not math.isfinite(value) or value < 0 or (field == "shift" and value == 0):
+            raise BadInput(field, value, "Use a positive number.")
+    if recipe.ar_step and recipe.causal_block == 1:
+        raise BadInput(
+            "ar_step",
+            recipe.ar_step,
+            "Staggered denoising needs causal_block > 1; use 0 to denoise all frames together.",
+        )
+    if recipe.ar_step > recipe.steps:
+        raise BadInput(
+            "ar_step",
+            recipe.ar_step,
+            f"At {recipe.steps} steps it is at most {recipe.steps}: one block after another.",
+        )
+
+
+def _within(field: str, value: int, low: int, high: int | None) -> None:
+    if value < low:
+        raise BadInput(field, value, f"The least is {low}.")
+    if high is not None and value > high:
+        raise BadInput(field, value, f"The most is {high}.")
+
+
+def _check_size(recipe: Request, checkpoint: Checkpoint) -> None:
+    config = checkpoint.config("transformer")
+    longest = config.get("rope_max_seq_len", 1024)
+    patch = config.get("patch_size", (1, 2, 2))
+    for field, side in (("height", 1), ("width", 2)):
+        unit = checkpoint.spatial_factor * patch[side]
+        _check_fits(
+            field,
+            getattr(recipe, field),
+            lambda value, unit=unit: value > 0 and value % unit == 0,
+            f"It must be a multiple of {unit}",
+            most=longest * unit,
+        )
+
+
+def _check_frames(recipe: Request, checkpoint: Checkpoint) -> None:
+    factor, block = checkpoint.temporal_factor, recipe.causal_block
+    config = checkpoint.config("transformer")
+    most = config.get("rope_max_seq_len", 1024) * config.get("patch_size", (1, 2, 2))[0]
+
+    def fits(frames: int) -> bool:
+        whole = frames > 0 and (frames - 1) % factor == 0
+        return whole and latent_frames(frames, factor) % block == 0
+
+    rule = f"It must be 1 more than a multiple of {factor}"
+    if block > 1:
+        rule = f"With causal blocks of {block} it must be {_series(factor, block)}"
+    _check_fits("frames", recipe.frames, fits, rule, most=(most - 1) * factor + 1)
+    if recipe.overlap == 0 and recipe.segments == 1:
+        return  # nothing follows, and nothing can be appended later
+    _check_fits("overlap", recipe.overlap, fits, rule)
+    if recipe.overlap >= recipe.frames:
+        nearest = next(_downwards(recipe.frames - 1, fits), None)
+        fix = f"It must be less than frames ({recipe.frames})"
+        if nearest is None:
+            raise BadInput("overlap", recipe.overlap, f"{fix}: use more frames.")
+        raise BadInput("overlap", recipe.overlap, f"{fix}; the nearest is {nearest}.")
+
+
+def _series(factor: int, block: int) -> str:
+    first = [(block * k - 1) * factor + 1 for k in (1, 2, 3)]
+    return ", ".join(map(str, first)) + "…"
+
+
+def _check_fits(
+    field: str,
+    value: int,
+    fits: Callable[[int], bool],
+    rule: str,
+    most: int | None = None,
+) -> None:
+    too_much = most is not None and value > most
+    if fits(value) and not too_much:
+        return
+    below = next(_downwards(most if too_much else value, fits), None)
+    above = None if too_much else next((n for n in _upwards(value, most) if fits(n)), None)
+    nearest = " and ".join(str(n) for n in (below, above) if n is not None)
+    limit = f" and at most {most}" if too_much else ""
+    raise BadInput(field, value, f"{rule}{limit}; the nearest: {nearest}.")
+
+
+def _downwards(value: int, fits: Callable[[int], bool]) -> Iterator[int]:
+    return (n for n in range(value, 0, -1) if fits(n))
+
+
+def _upwards(value: int, most: int | None) -> Iterator[int]:
+    start = max(value, 1)
+    return iter(range(start, (most or start + 100_000) + 1))
+
+
+def _check_image(recipe: Request, checkpoint: Checkpoint) -> None:
+    from pipelines.skyreels_v2.images import check_image
+
+    trained = checkpoint.config("transformer").get("num_frame_per_block", 1)
+    if trained > 1:
+        raise BadInput(
+            "image",
+            str(recipe.image),
+            f"This model makes video in causal blocks of {trained} latent frames and cannot start "
+            "from a picture: leave the image out.",
+        )
+    if recipe.causal_block > 1:
+        # A picture is one latent frame and would have to be kept inside a block that is denoised
+        # as one: diffusers denoises it away.
+        raise BadInput(
+            "causal_block",
+            recipe.causal_block,
+            "A video from a picture needs causal_block = 1 (and ar_step = 0).",
+        )
+    if recipe.frames == 1:
+        raise BadInput("frames", 1, "A video from a picture needs more than one frame.")
+    check_image(recipe.image)
