@@ -8,6 +8,7 @@ Does not belong here: which segments make a take, where files live (reuse/), wha
 from studio.media.decode import decode
 from studio.media.encode import write_segment
 from studio.media.errors import DiskFull, MediaError
+from studio.media.export import export
 from studio.media.join import join
 from studio.media.metadata import read_metadata
 from studio.media.poster import write_image, write_poster
@@ -18,6 +19,7 @@ __all__ = [
     "MediaError",
     "VideoInfo",
     "decode",
+    "export",
     "join",
     "probe",
     "read_metadata",

@@ -16,7 +16,5 @@ class DiskFull(MediaError, OSError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(errno.ENOSPC, message)
-
-    def __str__(self) -> str:
-        return str(self.strerror)
+        super().__init__(message)
+        self.errno = errno.ENOSPC

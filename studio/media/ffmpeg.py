@@ -74,6 +74,8 @@ def run(
             process.kill()
             process.wait()
         listener.join()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
         process.stdout.close()
         process.stderr.close()
     if code != 0:
@@ -86,7 +88,6 @@ def _feed(process: subprocess.Popen, frames: Iterable[np.ndarray]) -> None:
     with contextlib.suppress(BrokenPipeError):
         for frame in frames:
             process.stdin.write(np.ascontiguousarray(frame).data)
-    with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
 
 
