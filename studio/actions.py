@@ -35,6 +35,18 @@ def session_name(name: str | None, prompt: str) -> str:
     return tidy
 
 
+def check(
+    engine: Engine, model: str, given: Mapping[str, Any], chosen_seeds: Sequence[int] | None = None
+) -> None:
+    """Refuses what `generate` would refuse before it loads a model, without doing anything.
+
+    Raises BadInput.
+    """
+    recipe = Recipe.make(model, **given)
+    seeds.spread(chosen_seeds, recipe.segments)
+    engine.pipeline(recipe.model).plan(recipe)
+
+
 def generate(
     library: Library,
     engine: Engine,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.errors import BadInput
-from reuse.errors import NotCompatible
+from reuse.errors import NotCompatible, ReuseError
 
 __all__ = [
     "BadInput",
@@ -12,6 +12,7 @@ __all__ = [
     "RenderFailed",
     "TakeUnknown",
     "exit_code",
+    "is_known",
 ]
 
 DONE, FAILED, BAD_INPUT, NOT_COMPATIBLE, CANCELLED = 0, 1, 2, 3, 130
@@ -53,3 +54,9 @@ class RenderFailed(Exception):
 
 def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def is_known(error: BaseException) -> bool:
+    """Whether the message was written for the person, so that no traceback is needed."""
+    known = (BadInput, NotCompatible, Cancelled, RenderFailed, ReuseError, KeyboardInterrupt)
+    return isinstance(error, known)

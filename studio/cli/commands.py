@@ -1,0 +1,215 @@
+"""What each command does with its words: call an action, print what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from studio import actions
+from studio.cli.main import CancelOnSignal
+from studio.cli.progress import Progress
+from studio.engine import Engine
+from studio.history import TakeRow
+from studio.library import Library
+from studio.recipe import Recipe
+from studio.report import render_report, take_report
+
+Answer = tuple[dict[str, Any] | list[Any], str, int]
+"""What a command says: the JSON object, the same in words, the exit code."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the command that was parsed and returns its exit code."""
+    command: Callable[[argparse.Namespace], Answer] = COMMANDS[options.command]
+    answer, words, code = command(options)
+    print(json.dumps(answer, ensure_ascii=False) if options.json else words)
+    return code
+
+
+def _library(options: argparse.Namespace) -> Library:
+    return Library(getattr(options, "library", None))
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """The recipe fields that were given on the command line."""
+    names = set(Recipe.model_fields) - {"model"}
+    return {k: v for k, v in vars(options).items() if k in names and v is not None}
+
+
+def _seeds(options: argparse.Namespace) -> list[int] | None:
+    return [options.seed] if options.seed is not None else options.seeds
+
+
+def _generate(options: argparse.Namespace) -> Answer:
+    with _library(options) as library, CancelOnSignal() as signals:
+        rendered = actions.generate(
+            library,
+            Engine(),
+            options.model,
+            _given(options),
+            _seeds(options),
+            options.session,
+            Progress(lambda: signals.asked),
+        )
+        return render_report(library, rendered), _in_words(library, rendered), 0
+
+
+def _retake(options: argparse.Namespace) -> Answer:
+    with _library(options) as library, CancelOnSignal() as signals:
+        rendered = actions.retake(
+            library,
+            Engine(),
+            options.take,
+            options.keep,
+            _seeds(options),
+            _given(options),
+            Progress(lambda: signals.asked),
+        )
+        return render_report(library, rendered), _in_words(library, rendered), 0
+
+
+def _in_words(library: Library, rendered) -> str:
+    new, total = rendered.sources.count("generated"), len(rendered.sources)
+    lines = [
+        f"take {rendered.take.id[:12]}  {new} of {total} segments new, "
+        f"{rendered.timings['total']:.1f} s",
+        f"seeds {','.join(map(str, rendered.take.seeds))}",
+        str(library.result(rendered.take)),
+    ]
+    return "\n".join(lines)
+
+
+def _takes(options: argparse.Namespace) -> Answer:
+    with _library(options) as library:
+        rows = library.history.takes(options.session, options.limit)
+    if not rows:
+        return [], "No takes yet. Make one: python app.py generate --prompt TEXT", 0
+    return [asdict(row) for row in rows], "\n".join(_row_in_words(row) for row in rows), 0
+
+
+def _row_in_words(row: TakeRow) -> str:
+    marks = ("=" if row.baseline else " ") + ("*" * row.stars).ljust(5)
+    prompt = " ".join(row.prompt.split())
+    short = prompt if len(prompt) <= 44 else prompt[:43] + "…"
+    return (
+        f"{row.id[:12]} {marks} {row.created[:16].replace('T', ' ')}  {row.segments:>3} seg "
+        f"{row.seconds:>6.1f} s  {row.model:<12} {short}"
+    )
+
+
+def _show(options: argparse.Namespace) -> Answer:
+    with _library(options) as library:
+        told = take_report(library, library.take(options.take))
+    width = max(len(name) for name in told)
+    lines = []
+    for name, value in told.items():
+        if name == "segments":
+            lines += [
+                f"{'segment':<{width}}  {s['index']}  frames {s['frames'][0]}-{s['frames'][1] - 1}  "
+                f"seed {s['seed']}  {s['id'][:12]}"
+                for s in value
+            ]
+        elif isinstance(value, dict):
+            lines += [f"{name}.{k:<{max(width - len(name) - 1, 0)}}  {v}" for k, v in value.items()]
+        else:
+            lines.append(f"{name:<{width}}  {value}")
+    return told, "\n".join(lines), 0
+
+
+def _accept(options: argparse.Namespace) -> Answer:
+    with _library(options) as library:
+        take, before = actions.accept(library, options.take)
+    answer = {"take": take.id, "session": take.session, "before": before}
+    return answer, f"{take.id[:12]} is the baseline of {take.session}", 0
+
+
+def _export(options: argparse.Namespace) -> Answer:
+    with _library(options) as library:
+        out = actions.export(library, options.takes, options.to, options.scale, options.overwrite)
+    return {"file": str(out.absolute())}, str(out), 0
+
+
+def _verify(options: argparse.Namespace) -> Answer:
+    from studio import verify
+
+    with _library(options) as library:
+        answer: dict[str, Any] = {}
+        lines: list[str] = []
+        if options.rebuild:
+            answer["rebuilt"] = library.rebuild()
+            lines.append(f"history.sqlite rebuilt from {answer['rebuilt']} takes")
+        if options.recompute:
+            take = library.take(options.recompute)
+            with CancelOnSignal() as signals:
+                again = verify.recompute(library, Engine(), take, Progress(lambda: signals.asked))
+            answer |= {"take": take.id, "segments": [asdict(part) for part in again]}
+            answer["same"] = not any(part.differs for part in again)
+            lines += [
+                f"segment {part.index}: {'differs in ' + ', '.join(part.differs) if part.differs else 'same'}"
+                for part in again
+            ]
+        else:
+            faults = list(library.store.verify())
+            answer["faults"] = [asdict(fault) for fault in faults]
+            lines += [f"{f.kind}/{f.key}/{f.file}: {f.what}" for f in faults]
+            lines.append(f"{len(faults)} faults")
+    bad = bool(answer.get("faults")) or not answer.get("same", True)
+    return answer, "\n".join(lines), int(bad)
+
+
+def _models(options: argparse.Namespace) -> Answer:
+    from studio.report import models_report
+
+    rows = models_report()
+    lines = [
+        f"{row['id']:<28} {'here' if row['present'] else 'not here':<9} {'/'.join(row['tasks']):<8} "
+        f"encoder reuse {_tick(row['encoder_reuse'])}  segment reuse {_tick(row['segment_reuse'])}  "
+        f"FlowCache {', '.join(row['flowcache_modes']) or 'no'}  {row['licence']}"
+        for row in rows
+    ]
+    return rows, "\n".join(lines), 0
+
+
+def _tick(value: bool) -> str:
+    return "yes" if value else "no "
+
+
+def _doctor(options: argparse.Namespace) -> Answer:
+    from studio import doctor
+
+    with _library(options) as library:
+        checks = doctor.checks(library)
+        answer: dict[str, Any] = {"checks": [asdict(check) for check in checks]}
+        lines = [f"{'ok ' if c.ok else 'BAD'} {c.name}: {c.told}" for c in checks]
+        if options.clean:
+            removed = doctor.clean(library, options.older_than)
+            answer["removed"] = removed
+            lines.append(f"removed {removed['entries']} entries, {removed['bytes'] / 1e6:.1f} MB")
+    return answer, "\n".join(lines), int(not all(check.ok for check in checks))
+
+
+def _bench(options: argparse.Namespace) -> Answer:
+    from studio import bench
+
+    with CancelOnSignal() as signals:
+        told = bench.reuse(
+            options.model, options.segments, options.steps, Progress(lambda: signals.asked)
+        )
+    return told, bench.table(told), 0
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], Answer]] = {
+    "generate": _generate,
+    "retake": _retake,
+    "takes": _takes,
+    "show": _show,
+    "accept": _accept,
+    "export": _export,
+    "verify": _verify,
+    "models": _models,
+    "doctor": _doctor,
+    "bench": _bench,
+}

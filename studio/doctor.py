@@ -1,0 +1,104 @@
+"""What works on this machine and what does not, each with its fix; and clearing what nobody uses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines import catalogue
+from studio import media, software
+from studio.library import Library
+
+DAY = 86_400.0
+LOW_DISK = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    told: str
+
+
+def checks(library: Library) -> list[Check]:
+    """Looks at everything a render needs."""
+    looks: list[tuple[str, Callable[[], tuple[bool, str]]]] = [
+        ("software", _software),
+        ("device", _device),
+        ("ffmpeg", _ffmpeg),
+        ("library", lambda: _library(library)),
+        ("disk", lambda: _disk(library)),
+        ("starter model", _starter),
+    ]
+    found = []
+    for name, look in looks:
+        try:
+            ok, told = look()
+        except Exception as error:
+            ok, told = False, f"{type(error).__name__}: {error}"
+        found.append(Check(name, ok, told))
+    return found
+
+
+def _software() -> tuple[bool, str]:
+    versions = software.versions()
+    missing = [name for name, version in versions.items() if version == "missing"]
+    if missing:
+        return False, f"{', '.join(missing)} not installed; run pip install -r requirements.txt"
+    return True, ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _device() -> tuple[bool, str]:
+    import torch
+
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        name = torch.cuda.get_device_name()
+        return True, f"{name}, {free / 1e9:.1f} of {total / 1e9:.1f} GB free"
+    return True, f"no GPU: the CPU is used ({os.cpu_count()} cores); the starter model is made for it"
+
+
+def _ffmpeg() -> tuple[bool, str]:
+    return True, media.ffmpeg_version()
+
+
+def _library(library: Library) -> tuple[bool, str]:
+    with library.store.stage() as staging:
+        staging.file("probe").write_bytes(b"probe")
+    used = sum(library.store.usage().values())
+    takes = len(library.history.take_ids())
+    return True, f"{library.folder} can be written; {takes} takes, {used / 1e6:.1f} MB"
+
+
+def _disk(library: Library) -> tuple[bool, str]:
+    free = shutil.disk_usage(library.folder).free
+    told = f"{free / 1e9:.1f} GB free"
+    return free >= LOW_DISK, told if free >= LOW_DISK else f"{told}: too little; make room"
+
+
+def _starter() -> tuple[bool, str]:
+    pipeline = catalogue.open_pipeline(catalogue.find("starter"))
+    pipeline.load_denoiser()
+    return True, f"loads ({', '.join(sorted(pipeline.loaded))})"
+
+
+def clean(library: Library, older_than_days: float) -> dict[str, Any]:
+    """Removes encoder outputs and segments that no take uses and that are older than given.
+
+    Returns how many entries and bytes went.
+    """
+    keep_inputs: set[str] = set()
+    for take_id in library.store.keys("takes"):
+        take = library.read_take(take_id)
+        keep_inputs.add(take.encoder_key)
+        for path in (take.recipe.image, take.recipe.audio):
+            if path is not None:
+                keep_inputs.add(path.parent.name)
+    keep = {"inputs": keep_inputs, "segments": library.history.segments_in_use()}
+    removed = library.store.collect(keep, older_than_s=older_than_days * DAY)
+    return {"entries": removed.entries, "bytes": removed.bytes}

@@ -1,0 +1,88 @@
+"""The real starter checkpoint, at few steps: what is tested here is reuse, not beauty."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studio import actions, media
+from studio.engine import Engine
+from studio.library import Library
+from studio.render import VIDEO, Rendered
+from studio.take import Take
+
+ROOT = Path(__file__).parents[2]
+PROMPT = "a red boat drifting left over the sea at sunset"
+STEPS = 3
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """Weights are loaded once a test run."""
+    return Engine()
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    with Library(tmp_path / "library") as opened:
+        yield opened
+
+
+@pytest.fixture
+def generate(library: Library, engine: Engine) -> Callable[..., Rendered]:
+    """Makes a take on the starter: `generate(segments=3, seeds=[1])`."""
+
+    def make(seeds: list[int] | None = None, **given) -> Rendered:
+        recipe = {"prompt": PROMPT, "segments": 3, "steps": STEPS, **given}
+        session = recipe.pop("session", None)
+        return actions.generate(library, engine, "starter", recipe, seeds, session)
+
+    return make
+
+
+@pytest.fixture
+def retake(library: Library, engine: Engine) -> Callable[..., Rendered]:
+    def make(take: Take, keep: int, seeds: list[int] | None = None, **changes) -> Rendered:
+        return actions.retake(library, engine, take.id, keep, seeds, changes)
+
+    return make
+
+
+@pytest.fixture
+def app(library: Library) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `python app.py …` in a fresh interpreter on the library."""
+
+    def run(*words: object, json_out: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "app.py", *map(str, words), "--library", str(library.folder)]
+        command += ["--json"] if json_out else []
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+    return run
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def frames_of(library: Library, take: Take) -> np.ndarray:
+    """Decoded frames of a result, uint8 `[n, H, W, 3]`."""
+    return media.decode(library.result(take))
+
+
+def segment_state(library: Library, take: Take, index: int) -> tuple[bytes, dict[str, bytes]]:
+    """Decoded frames and boundary of one stored segment, as bytes."""
+    entry = library.store.find("segments", take.segments[index].id)
+    boundary = {k: v.numpy().tobytes() for k, v in entry.tensors("boundary").items()}
+    return media.decode(entry.file(VIDEO)).tobytes(), boundary
+
+
+def environment(**extra: str) -> dict[str, str]:
+    return {**os.environ, "HF_HUB_OFFLINE": "1", **extra}

@@ -1,0 +1,183 @@
+"""The headless commands: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from studio import media
+from studio.cli import main
+from tests.studio.conftest import PROMPT, ROOT, STEPS, answer
+
+
+def run(capsys, library, *words: object) -> tuple[int, dict | list, str]:
+    """Exit code, JSON and stderr of a command in this process."""
+    code = main([*map(str, words), "--library", str(library.folder), "--json"])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out), captured.err
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys\nfrom studio.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'diffusers', 'transformers', 'gradio', 'numpy', 'pydantic'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr.strip() == "[]"
+    assert "generate" in done.stdout and "retake" in done.stdout
+
+
+def test_generate_then_retake_tell_all_that_the_contract_names(library, app):
+    words = ["--model", "starter", "--prompt", PROMPT, "--segments", 2, "--steps", STEPS]
+    told = answer(app("generate", *words, "--seeds", "3,4"))
+    assert told["parent"] is None and told["model"] == "starter" and told["seeds"] == [3, 4]
+    assert [part["frames"] for part in told["segments"]] == [[0, 33], [33, 57]]
+    assert {"index", "id", "seed", "source", "frames", "seconds"} == set(told["segments"][0])
+    assert told["encoder"]["source"] == "computed"
+    stages = {"load", "encode", "denoise", "decode", "write", "join", "total"}
+    assert set(told["timings"]) == stages
+    assert told["forwards"] == {"computed": 2 * 2 * STEPS, "skipped": 0}
+    assert media.probe(told["result"]).frames == 57
+    assert media.read_metadata(told["result"])["seeds"] == [3, 4]
+
+    again = answer(app("retake", "latest", "--keep", 1, "--seed", 9))
+    assert again["parent"] == told["take"] and again["session"] == told["session"]
+    assert again["seeds"] == [3, 9]
+
+
+def test_words_go_to_stdout_and_progress_to_stderr(app):
+    done = app("generate", "--prompt", PROMPT, "--segments", 1, "--steps", 2, json_out=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith("take ") and "result.mp4" in done.stdout
+    assert "segment 1/1 new" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["generate", "--prompt", ""], "prompt"),
+        (["generate", "--prompt", "x", "--segments", "0"], "segments"),
+        (["generate", "--prompt", "x", "--segments", "two"], "segments"),
+        (["generate", "--prompt", "x", "--steps", "-1"], "steps"),
+        (["generate", "--prompt", "x", "--seed", "-5"], "seed"),
+        (["generate", "--prompt", "x", "--seeds", "1,2,3", "--segments", "2"], "seeds"),
+        (["generate", "--prompt", "x", "--width", "97"], "width"),
+        (["generate", "--prompt", "x", "--frames", "32"], "frames"),
+        (["generate", "--prompt", "x", "--overlap", "33"], "overlap"),
+        (["generate", "--prompt", "x", "--model", "startr"], "model"),
+        (["generate", "--prompt", "x", "--image", "/no/such.png"], "image"),
+        (["generate", "--prompt", "x", "--audio", "/no/such.wav"], "audio"),
+        (["generate", "--prompt", "x", "--session", "a\nb\x00"], "session"),
+        (["retake", "abc", "--keep", "1"], "take"),
+        (["retake", "latest", "--keep", "0"], "take"),
+        (["show", "nothing"], "take"),
+        (["accept", ""], "take"),
+        (["generate"], "--prompt"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_ends_with_2_and_names_the_field(library, capsys, words, named):
+    code = main([*words, "--library", str(library.folder)])
+    captured = capsys.readouterr()
+    assert code == 2
+    assert named in captured.err and captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err and captured.out == ""
+
+
+def test_a_refused_reuse_ends_with_3_and_names_each_field(library, generate, capsys):
+    take = generate([1]).take
+    code, told, said = run(
+        capsys, library, "retake", take.id, "--keep", 1, "--prompt", "a kite", "--steps", 4
+    )
+    assert code == 3
+    assert {d["field"] for d in told["differences"]} == {"prompt", "steps"}
+    assert "a kite" in said and PROMPT in said
+
+
+def test_takes_show_accept_and_baseline(library, generate, retake, capsys):
+    parent = generate([1]).take
+    child = retake(parent, 2, [2]).take
+    _, rows, _ = run(capsys, library, "takes")
+    assert [row["id"] for row in rows] == [child.id, parent.id]
+    assert [row["baseline"] for row in rows] == [False, True]
+    code, told, _ = run(capsys, library, "accept", child.id[:12])
+    assert code == 0 and told["before"] == parent.id
+    _, shown, _ = run(capsys, library, "show", "latest")
+    assert shown["take"] == child.id and shown["baseline"] is True and shown["keep"] == 2
+    assert shown["recipe"]["prompt"] == PROMPT
+    assert [part["seed"] for part in shown["segments"]] == [1, 1, 2]
+
+
+def test_export_writes_a_file_and_refuses_to_overwrite(library, generate, retake, capsys, tmp_path):
+    parent = generate([1], segments=1).take
+    child = retake(parent, 0, [2]).take
+    one, both = tmp_path / "one take.mp4", tmp_path / "two.mp4"
+    assert run(capsys, library, "export", parent.id, "--to", one)[0] == 0
+    assert one.read_bytes() == library.result(parent).read_bytes()
+    assert run(capsys, library, "export", parent.id, child.id, "--to", both, "--scale", 2)[0] == 0
+    assert media.probe(both).width >= 2 * 2 * 96
+    code, told, _ = run(capsys, library, "export", parent.id, "--to", one)
+    assert code == 2 and told["field"] == "to"
+    code, told, _ = run(capsys, library, "export", parent.id, "--to", tmp_path / "x.txt")
+    assert code == 2 and told["field"] == "to"
+
+
+def test_verify_names_a_damaged_file_and_ends_with_1(library, generate, capsys):
+    take = generate([1], segments=1).take
+    assert run(capsys, library, "verify")[:2] == (0, {"faults": []})
+    poster = library.store.folder("segments", take.segments[0].id) / "poster.webp"
+    poster.write_bytes(b"x")
+    code, told, _ = run(capsys, library, "verify")
+    assert code == 1 and told["faults"][0]["file"] == "poster.webp"
+
+
+def test_verify_rebuild_makes_history_again(library, generate, retake, capsys):
+    parent = generate([1]).take
+    child = retake(parent, 1, [2]).take
+    library.close()
+    for path in library.folder.glob("history.sqlite*"):
+        path.unlink()
+    code, told, _ = run(capsys, library, "verify", "--rebuild")
+    assert code == 0 and told["rebuilt"] == 2
+    _, rows, _ = run(capsys, library, "takes")
+    assert [row["id"] for row in rows] == [child.id, parent.id]
+    assert rows[0]["parent"] == parent.id
+
+
+def test_models_are_listed_with_what_they_can_do(library, capsys):
+    _, rows, _ = run(capsys, library, "models")
+    starter = next(row for row in rows if row["id"] == "starter")
+    assert starter["present"] and starter["encoder_reuse"] and starter["segment_reuse"]
+    assert all(row["licence"] for row in rows)
+
+
+def test_doctor_finds_nothing_wrong_and_cleans_what_no_take_uses(library, generate, capsys):
+    take = generate([1], segments=2).take
+    used = {part.id for part in take.segments}
+    code, told, _ = run(capsys, library, "doctor")
+    assert code == 0, told
+    import shutil
+
+    orphan = generate([2], segments=1).take
+    shutil.rmtree(library.store.folder("takes", orphan.id))
+    library.rebuild()
+    code, told, _ = run(capsys, library, "doctor", "--clean", "--older-than", 0)
+    assert code == 0 and told["removed"]["entries"] == 1
+    assert set(library.store.keys("segments")) == used
+    assert list(library.store.verify()) == []
+
+
+def test_unicode_and_markup_go_through_unchanged(library, capsys):
+    prompt = "бумажный 🪁 <b>${1+1}</b> 'quoted' \"double\" ; rm -rf \\ \t over the sea"
+    code, told, _ = run(
+        capsys, library, "generate", "--prompt", prompt, "--segments", 1, "--steps", 1
+    )
+    assert code == 0
+    _, shown, _ = run(capsys, library, "show", told["take"])
+    assert shown["recipe"]["prompt"] == prompt
+    assert media.read_metadata(told["result"])["recipe"]["prompt"] == prompt

@@ -1,0 +1,208 @@
+"""Whatever stops a render, what was there before stays, and no half take appears."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from reuse import DiskFull
+from studio import actions, media, render
+from studio.engine import Engine
+from studio.errors import Cancelled, RenderFailed
+from studio.events import Stage
+from studio.library import Library
+from tests.studio.conftest import PROMPT, ROOT, STEPS, environment, frames_of, segment_state
+
+
+class Broken(RuntimeError):
+    """What the injected failures raise."""
+
+
+def broken(*args: object, **kwargs: object) -> None:
+    raise Broken("it broke")
+
+
+def no_space(*args: object, **kwargs: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def inject(stage: str, monkeypatch: pytest.MonkeyPatch, engine: Engine, failure=broken) -> None:
+    """Makes `stage` of the next render fail."""
+    pipeline = engine.pipeline("starter")
+    if stage == "encode":
+        monkeypatch.setattr(pipeline, "encode", failure)
+    elif stage == "denoise":
+        pipeline.load_denoiser()
+        monkeypatch.setattr(pipeline._components["transformer"], "forward", failure)
+    elif stage == "decode":
+        pipeline.load_denoiser()
+        monkeypatch.setattr(pipeline._components["vae"], "decode", failure)
+    elif stage == "write":
+        monkeypatch.setattr(media, "write_segment", failure)
+    elif stage == "join":
+        monkeypatch.setattr(media, "join", failure)
+    else:
+        rename = os.rename
+
+        def fail_for_takes(source, target):
+            if "takes" in str(target):
+                failure()
+            rename(source, target)
+
+        monkeypatch.setattr(os, "rename", fail_for_takes)
+
+
+STAGES = ["encode", "denoise", "decode", "write", "join", "publish"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_failure_leaves_the_baseline_and_no_half_take(library, generate, stage, monkeypatch):
+    before = generate([1]).take
+    frames = frames_of(library, before)
+    engine = Engine()
+    with monkeypatch.context() as patch:
+        inject(stage, patch, engine)
+        given = {"prompt": "a blue bird over the sea at noon", "segments": 2, "steps": STEPS}
+        with pytest.raises(RenderFailed) as failure:
+            actions.generate(library, engine, "starter", given, [2])
+    assert stage in str(failure.value) and "it broke" in str(failure.value)
+    assert list(library.store.keys("takes")) == [before.id]
+    assert not [path for path in library.store.staging.iterdir() if path.is_dir()]
+    assert list(library.store.verify()) == []
+    assert library.history.baseline(before.session) == before.id
+    assert (frames_of(library, before) == frames).all()
+    # What was finished is used by the next attempt, which succeeds.
+    rendered = actions.generate(library, engine, "starter", given, [2])
+    finished = {"join": 2, "publish": 2}.get(stage, 0)
+    assert rendered.sources.count("reused") == finished
+
+
+@pytest.mark.parametrize("stage", ["write", "join", "publish"])
+def test_a_full_disk_is_named_and_nothing_is_half_written(library, generate, stage, monkeypatch):
+    before = generate([1], segments=1).take
+    engine = Engine()
+    with monkeypatch.context() as patch:
+        inject(stage, patch, engine, no_space)
+        given = {"prompt": PROMPT, "segments": 2, "steps": STEPS}
+        with pytest.raises(DiskFull, match="free"):
+            actions.generate(library, engine, "starter", given, [2])
+    assert list(library.store.keys("takes")) == [before.id]
+    assert list(library.store.verify()) == []
+    assert not [path for path in library.store.staging.iterdir() if path.is_dir()]
+
+
+def test_out_of_memory_is_said_in_words(library, monkeypatch):
+    engine = Engine()
+
+    def out_of_memory(*args, **kwargs):
+        raise MemoryError
+
+    inject("denoise", monkeypatch, engine, out_of_memory)
+    with pytest.raises(RenderFailed, match="not enough memory.*smaller size"):
+        actions.generate(library, engine, "starter", {"prompt": PROMPT, "steps": STEPS}, [2])
+
+
+def test_cancel_takes_effect_at_the_next_step_and_keeps_finished_segments(library, engine):
+    seen = []
+
+    def stop_in_the_second_segment(event):
+        seen.append((event.stage, event.segment, event.step))
+        if event.stage is Stage.DENOISE and event.segment == 1 and event.step == 2:
+            raise Cancelled
+
+    given = {"prompt": PROMPT, "segments": 3, "steps": STEPS}
+    with pytest.raises(Cancelled):
+        actions.generate(
+            library, engine, "starter", given, [5], on_event=stop_in_the_second_segment
+        )
+    assert seen[-1] == (Stage.DENOISE, 1, 2)
+    assert list(library.store.keys("takes")) == []
+    resumed = actions.generate(library, engine, "starter", given, [5])
+    assert resumed.sources == ["reused", "generated", "generated"]
+
+
+def test_previews_are_small_pictures_of_the_latents(library, engine):
+    pictures = []
+
+    def look(event):
+        if event.preview is not None:
+            pictures.append(event.preview())
+
+    actions.generate(
+        library, engine, "starter", {"prompt": PROMPT, "segments": 1, "steps": 4}, on_event=look
+    )
+    assert len(pictures) == 4
+    assert all(p is not None and p.shape == (8, 12, 3) and p.dtype == "uint8" for p in pictures)
+
+
+def test_a_damaged_segment_is_found_and_made_again(library, generate, retake):
+    take = generate([1]).take
+    frames, boundary = segment_state(library, take, 1)
+    path = library.store.folder("segments", take.segments[1].id) / "video.mp4"
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    path.write_bytes(bytes(damaged))
+    assert [fault.key for fault in library.store.verify()] == [take.segments[1].id]
+    rendered = retake(take, 2, [7])
+    assert rendered.sources == ["reused", "generated", "generated"]
+    assert segment_state(library, take, 1) == (frames, boundary)
+    assert list(library.store.verify()) == []
+
+
+def test_a_damaged_result_is_joined_again(library, generate):
+    take = generate([1]).take
+    frames = frames_of(library, take)
+    library.result(take).write_bytes(b"nonsense")
+    again = generate([1])
+    assert again.sources == ["reused"] * 3
+    assert (frames_of(library, again.take) == frames).all()
+
+
+def test_twenty_kills_lose_nothing(library, generate):
+    """SIGKILL at twenty random moments of a run. See crash.py beside this file."""
+    before = generate([1], segments=2).take
+    frames = frames_of(library, before)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.studio.crash", str(library.folder)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "20 kills" in done.stdout
+    with Library(library.folder) as again:
+        assert list(again.store.verify()) == []
+        assert (frames_of(again, before) == frames).all()
+        assert not [path for path in again.store.staging.iterdir() if path.is_dir()]
+
+
+def test_sigint_ends_a_command_with_130_and_a_kept_segment(library):
+    command = [sys.executable, "app.py", "generate", "--prompt", PROMPT, "--segments", "40"]
+    command += ["--steps", "20", "--seed", "1", "--library", str(library.folder), "--json"]
+    running = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for line in running.stderr:
+        if line.startswith("segment 1/40 new"):
+            break
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=30)
+    assert running.returncode == 130, out
+    assert len(list(library.store.keys("segments"))) >= 1
+    assert list(library.store.keys("takes")) == []
+
+
+def test_render_refuses_before_any_model_is_loaded(library):
+    engine = Engine()
+    for given in ({"prompt": PROMPT, "width": 97}, {"prompt": " "}, {"prompt": PROMPT, "segments": 0}):
+        with pytest.raises(ValueError):
+            actions.generate(library, engine, "starter", given)
+    assert engine.pipeline("starter").loaded == frozenset()
+    assert render.VIDEO == "video.mp4"

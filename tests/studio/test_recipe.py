@@ -1,0 +1,79 @@
+"""A recipe is complete, frozen, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from studio.actions import session_name
+from studio.errors import BadInput
+from studio.recipe import MAX_PROMPT, MAX_SEED, Recipe
+from studio.seeds import generator, spread
+
+
+def test_what_is_left_out_comes_from_the_model():
+    recipe = Recipe.make("starter", prompt="a boat")
+    assert (recipe.width, recipe.height, recipe.frames, recipe.overlap) == (96, 64, 33, 9)
+    assert Recipe.make("starter", prompt="a boat", steps=None).steps == recipe.steps
+
+
+def test_a_recipe_cannot_be_changed_in_place_and_refuses_unknown_fields():
+    recipe = Recipe.make("starter", prompt="a boat")
+    with pytest.raises(ValidationError):
+        recipe.steps = 3
+    with pytest.raises(BadInput, match="stepz.*fields are"):
+        Recipe.make("starter", prompt="a boat", stepz=3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("prompt", "   "),
+        ("prompt", "x" * (MAX_PROMPT + 1)),
+        ("segments", 0),
+        ("segments", 1.5),
+        ("steps", 10**9),
+        ("guidance_scale", float("nan")),
+        ("guidance_scale", float("inf")),
+        ("shift", 0),
+        ("width", "wide"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_field(field, value):
+    with pytest.raises(BadInput) as refusal:
+        Recipe.make("starter", **{"prompt": "a boat", field: value})
+    assert refusal.value.field == field
+    assert len(str(refusal.value)) < 600
+
+
+def test_seeds_spread_over_segments():
+    assert spread([7], 3) == [7, 7, 7]
+    assert spread([7, 8], 2) == [7, 8]
+    assert len(set(spread(None, 4))) == 1
+    for bad in ([1, 2], [-1], [MAX_SEED + 1]):
+        with pytest.raises(BadInput, match="seed"):
+            spread(bad, 3)
+
+
+def test_noise_depends_on_seed_and_index_alone():
+    import torch
+
+    def draw(seed, index):
+        return torch.randn(4, generator=generator(seed, index))
+
+    torch.manual_seed(0)
+    first = draw(1, 2)
+    torch.manual_seed(99)
+    assert torch.equal(first, draw(1, 2))
+    assert not torch.equal(first, draw(1, 3)) and not torch.equal(first, draw(2, 2))
+    assert generator(MAX_SEED, 999).initial_seed() >= 0
+
+
+def test_a_session_is_named_after_the_prompt_unless_it_has_a_name():
+    assert session_name(None, "A red Boat, drifting left over the SEA!") == (
+        "a-red-boat-drifting-left-over"
+    )
+    assert session_name(None, "🪁") == "untitled"
+    assert session_name("  My   sea ", "x") == "My sea"
+    with pytest.raises(BadInput, match="session"):
+        session_name("x" * 81, "x")
