@@ -69,7 +69,7 @@ class Staging:
 
     def file(self, name: str) -> Path:
         """Where to write a file of that name. Raises ValueError unless it is a plain name."""
-        if Path(name).name != name or name.startswith(".") or name == manifest.NAME:
+        if Path(name).name != name or name[:1] in ("", ".") or name == manifest.NAME:
             raise ValueError(f"not a name for a file of an entry: {name!r}")
         return self.path / name
 
@@ -166,8 +166,9 @@ def sweep(staging: Path) -> int:
         except OSError as error:
             log.warning("cannot sweep %s: %s", path, error)
             continue
-        removed += path.exists()
+        there = path.exists()
         disk.remove(path)
+        removed += there and not path.exists()
         if lock is not None:
             disk.drop_lock(lock, _lock_of(path))
     return removed
