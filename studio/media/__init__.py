@@ -9,7 +9,7 @@ from studio.media.decode import decode
 from studio.media.encode import write_segment
 from studio.media.errors import DiskFull, MediaError
 from studio.media.export import export
-from studio.media.join import join
+from studio.media.join import check_audio, join
 from studio.media.metadata import read_metadata
 from studio.media.poster import write_image, write_poster
 from studio.media.probe import VideoInfo, probe
@@ -18,6 +18,7 @@ __all__ = [
     "DiskFull",
     "MediaError",
     "VideoInfo",
+    "check_audio",
     "decode",
     "export",
     "join",

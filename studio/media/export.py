@@ -107,7 +107,8 @@ def _encode(
     with whole_file(out) as draft, compose(takes, labels, scale) as clip:
         width, height = clip.size
         arguments = [*raw_input(width, height, rate)]
-        mapping = ["-map", "0:v:0", "-map_metadata", "-1", "-map_chapters", "-1"]
+        mapping = ["-map_metadata", "-1", "-map_metadata:s", "-1", "-map_chapters", "-1"]
+        mapping += ["-map", "0:v:0"]
         if audio and loud and kind in SOUND:
             arguments += ["-i", ffmpeg.url(loud[0])]
             mapping += ["-map", "1:a:0", *sound_options(frames, rate), *SOUND[kind]]
@@ -115,7 +116,7 @@ def _encode(
         if metadata is not None:
             about = draft.with_name("about.txt")
             about.write_text(to_ffmetadata(to_text(metadata)), encoding="utf-8")
-            mapping[3] = str(arguments.count("-i"))
+            mapping[1] = str(arguments.count("-i"))
             arguments += ["-f", "ffmetadata", "-i", ffmpeg.url(about)]
         arguments += [*mapping, *PICTURE[kind], *REPRODUCIBLE, ffmpeg.url(draft)]
         ffmpeg.run(arguments, f"{out} cannot be exported", frames=pictures(clip, frames, rate))

@@ -9,7 +9,7 @@ from typing import Any
 
 from studio.media import ffmpeg
 from studio.media.encode import REPRODUCIBLE, container
-from studio.media.errors import MediaError
+from studio.media.errors import DiskFull, MediaError
 from studio.media.metadata import to_ffmetadata, to_text
 from studio.media.mp4 import VideoTrack, video_track
 from studio.media.whole import whole_file
@@ -44,7 +44,7 @@ def join(
         parts = draft.with_name("parts.txt")
         parts.write_bytes(b"".join(_line(path) for path in segments))
         inputs = ["-f", "concat", "-safe", "0", "-i", ffmpeg.url(parts)]
-        tags = ["-map_metadata", "-1", "-map_chapters", "-1"]
+        tags = ["-map_metadata", "-1", "-map_metadata:s", "-1", "-map_chapters", "-1"]
         sound: list[str] = []
         if audio is not None:
             inputs += ["-i", ffmpeg.url(audio)]
@@ -55,16 +55,27 @@ def join(
             about.write_text(to_ffmetadata(to_text(metadata)), encoding="utf-8")
             tags[1] = "1" if audio is None else "2"
             inputs += ["-f", "ffmetadata", "-i", ffmpeg.url(about)]
-        ffmpeg.run(
-            [
-                *inputs,
-                *("-map", "0:v:0", "-c:v", "copy", *sound, *tags),
-                *REPRODUCIBLE,
-                *container(timescale),
-                ffmpeg.url(draft),
-            ],
-            f"{out} cannot be joined",
-        )
+        arguments = [
+            *inputs,
+            *("-map", "0:v:0", "-c:v", "copy", *sound, *tags),
+            *(*REPRODUCIBLE, *container(timescale), ffmpeg.url(draft)),
+        ]
+        try:
+            ffmpeg.run(arguments, f"{out} cannot be joined")
+        except DiskFull:
+            raise
+        except MediaError:
+            if audio is not None:
+                check_audio(audio)  # If the sound is to blame, say so.
+            raise
+
+
+def check_audio(path: Path) -> None:
+    """Raise MediaError, which names the file, if no sound can be read from it."""
+    if not path.is_file():
+        raise MediaError(f"audio: {path} does not exist. Choose a file with sound")
+    arguments = ["-i", ffmpeg.url(path), "-map", "0:a:0", "-t", "1", "-f", "null", "-"]
+    ffmpeg.run(arguments, f"audio: {path} has no sound that can be read")
 
 
 def sound_options(frames: int, fps: float) -> tuple[str, ...]:
