@@ -34,15 +34,8 @@ class Projection:
         if self._given or self._pixels >= ENOUGH_PIXELS:
             return
         channels, n, h, w = latents.shape
-        x = (
-            latents.detach()
-            .float()
-            .cpu()
-            .permute(1, 2, 3, 0)
-            .reshape(-1, channels)
-            .double()
-            .numpy()
-        )
+        pixels = latents.detach().double().cpu().permute(1, 2, 3, 0)
+        x = pixels.reshape(-1, channels).numpy()
         x = np.concatenate([x, np.ones((len(x), 1))], 1)
         tall, wide = frames.shape[1] // h, frames.shape[2] // w
         y = frames.reshape(n, h, tall, w, wide, 3).mean((2, 4)).reshape(-1, 3) / 255
@@ -56,6 +49,6 @@ class Projection:
         """uint8 `[h, w, 3]` of one latent frame `[C, h, w]`; None before anything was learned."""
         if self.matrix is None:
             return None
-        x = latents.detach().float().cpu().permute(1, 2, 0).double().numpy()
+        x = latents.detach().double().cpu().permute(1, 2, 0).numpy()
         rgb = x @ self.matrix[:-1] + self.matrix[-1]
         return (rgb.clip(0, 1) * 255).round().astype(np.uint8)

@@ -5,20 +5,14 @@ Outputs equal those of diffusers' SkyReels-V2 pipelines bit for bit; padding is 
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pipelines.skyreels_v2.inputs import clean_prompt
+
 if TYPE_CHECKING:
     from PIL import Image
-
-
-def clean_prompt(text: str) -> str:
-    """The text as it is encoded: mojibake and HTML entities mended, white space collapsed."""
-    import ftfy
-
-    return " ".join(html.unescape(html.unescape(ftfy.fix_text(text))).split())
 
 
 def encode_prompt(
@@ -44,7 +38,7 @@ def encode_prompt(
 
 
 def pad_prompt(prompt_embeds: torch.Tensor, max_sequence_length: int) -> torch.Tensor:
-    """`[tokens, dim]` to `[1, max_sequence_length, dim]`, zeros behind, as the model was trained."""
+    """`[tokens, dim]` to `[1, max_sequence_length, dim]` with zeros, as the model was trained."""
     tokens, dim = prompt_embeds.shape
     padding = prompt_embeds.new_zeros(max_sequence_length - tokens, dim)
     return torch.cat([prompt_embeds, padding]).unsqueeze(0)

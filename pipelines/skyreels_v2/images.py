@@ -34,7 +34,7 @@ def read_image(path: Path, width: int, height: int) -> Image.Image:
 
 
 def fit(image: Image.Image, width: int, height: int) -> Image.Image:
-    """EXIF orientation applied, transparency on white, scaled to cover and cropped in the middle."""
+    """Turned upright by EXIF, transparency on white, scaled to cover, cropped in the middle."""
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)

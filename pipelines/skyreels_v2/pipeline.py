@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,20 +23,16 @@ from pipelines.base import (
     Tensors,
 )
 from pipelines.errors import BadInput
-from pipelines.preview import Projection
 from pipelines.skyreels_v2 import images
-from pipelines.skyreels_v2.checkpoint import DENOISER, ENCODERS, Checkpoint
-from pipelines.skyreels_v2.plan import latent_frames, make_plan, prefix_frames
+from pipelines.skyreels_v2.checkpoint import DENOISER, ENCODERS, PIPELINES, Checkpoint
+from pipelines.skyreels_v2.defaults import defaults, tasks
+from pipelines.skyreels_v2.inputs import VAE_DTYPE, encoder_inputs, segment_inputs
+from pipelines.skyreels_v2.plan import check_recipe, latent_frames, make_plan, prefix_frames
 
 if TYPE_CHECKING:
     import torch
 
-VAE_DTYPE = "float32"
-"""Of any device: the codec is small, and half precision shows in smooth gradients."""
-
-ENCODING = 1
-GENERATION = 1
-"""Count up when the same inputs give other numbers because this package changed."""
+    from pipelines.preview import Projection
 
 
 class SkyReelsV2(BasePipeline):
@@ -47,6 +42,8 @@ class SkyReelsV2(BasePipeline):
     capabilities: ClassVar[Capabilities] = Capabilities(
         tasks=(Task.T2V, Task.I2V), encoder_reuse=True, segment_reuse=True
     )
+    pipeline_classes: ClassVar[tuple[str, ...]] = PIPELINES
+    """What `_class_name` of a model_index.json may be."""
 
     def __init__(
         self, checkpoint: Checkpoint, dtype: str | torch.dtype | None, device: str | None
@@ -69,6 +66,16 @@ class SkyReelsV2(BasePipeline):
         """
         return cls(Checkpoint.read(folder), dtype, device)
 
+    @classmethod
+    def describe(cls, folder: Path) -> tuple[tuple[Task, ...], dict[str, Any]]:
+        """(tasks, recipe defaults) of a checkpoint that no catalogue knows, from its configs.
+
+        Reads all of the folder but the weights; raises BadInput naming what is missing or damaged.
+        """
+        checkpoint = Checkpoint.read(folder)
+        checkpoint.check()
+        return tasks(checkpoint), defaults(checkpoint)
+
     @property
     def loaded(self) -> frozenset[str]:
         return frozenset(self._components)
@@ -90,61 +97,11 @@ class SkyReelsV2(BasePipeline):
     def plan(self, recipe: Request) -> Plan:
         return make_plan(recipe, self.checkpoint)
 
-    # What results depend on.
-
     def encoder_inputs(self, recipe: Request) -> Fields:
-        """The negative prompt is always encoded, so the strength of the guidance is no part of it.
-        The size of the video is part of it only where a picture is cut to it."""
-        from pipelines.skyreels_v2.encoders import clean_prompt
-
-        folder = self.checkpoint.folder
-        fields: Fields = {
-            "family": "skyreels_v2",
-            "encoding": ENCODING,
-            "prompt": clean_prompt(recipe.prompt),
-            "negative_prompt": clean_prompt(recipe.negative_prompt),
-            "max_sequence_length": self.checkpoint.max_sequence_length,
-            "tokenizer": folder / "tokenizer",
-            "text_encoder": folder / "text_encoder",
-            "text_dtype": self.dtype,
-            "device": self.device.split(":")[0],
-            "torch": version("torch"),
-            "transformers": version("transformers"),
-        }
-        if recipe.image is not None:
-            fields |= {
-                "image": Path(recipe.image),
-                "image_width": recipe.width,
-                "image_height": recipe.height,
-                "image_fit": images.FIT,
-                "vae": folder / "vae",
-                "vae_dtype": VAE_DTYPE,
-                "diffusers": version("diffusers"),
-                "pillow": version("pillow"),
-            }
-        return fields
+        return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device)
 
     def segment_inputs(self, recipe: Request) -> Fields:
-        folder = self.checkpoint.folder
-        names = (
-            "width height fps frames overlap steps guidance_scale shift ar_step causal_block "
-            "condition_noise"
-        ).split()
-        return {
-            "family": "skyreels_v2",
-            "generation": GENERATION,
-            **{name: getattr(recipe, name) for name in names},
-            "transformer": folder / "transformer",
-            "scheduler": folder / "scheduler",
-            "vae": folder / "vae",
-            "dtype": self.dtype,
-            "vae_dtype": VAE_DTYPE,
-            "device": self.device.split(":")[0],
-            "torch": version("torch"),
-            "diffusers": version("diffusers"),
-        }
-
-    # Encode.
+        return segment_inputs(recipe, self.checkpoint, self.dtype, self.device)
 
     def load_encoders(self) -> None:
         self._load(ENCODERS)
@@ -164,7 +121,7 @@ class SkyReelsV2(BasePipeline):
         from pipelines.skyreels_v2 import encoders
 
         outputs: Tensors = {}
-        with torch.inference_mode():
+        with torch.no_grad():
             if recipe.image is not None:
                 picture = images.read_image(Path(recipe.image), recipe.width, recipe.height)
                 self._load(("vae",))
@@ -178,8 +135,6 @@ class SkyReelsV2(BasePipeline):
                     self.checkpoint.max_sequence_length,
                 )
         return outputs
-
-    # Generate.
 
     def load_denoiser(self) -> None:
         self._load(DENOISER)
@@ -202,7 +157,7 @@ class SkyReelsV2(BasePipeline):
 
         from pipelines.skyreels_v2 import decode, denoise, schedule
 
-        self.plan(recipe)
+        check_recipe(recipe, self.checkpoint)
         shape = self._latent_shape(recipe)
         given = self._given(recipe, inputs, i, boundary, shape)
         self.load_denoiser()
@@ -233,9 +188,11 @@ class SkyReelsV2(BasePipeline):
             dropped = recipe.overlap if i else 0
             frames = decode.decode(vae, latents, dropped)
             decoded = time.perf_counter()
-            self._learn_preview(latents, frames, dropped)
-            kept = latent_frames(recipe.overlap, self.checkpoint.temporal_factor)
-            next_boundary = {"latents": latents[:, :, -kept:].cpu().clone()} if kept else {}
+            factor = self.checkpoint.temporal_factor
+            self._projection.learn(*decode.sample(latents, frames, dropped, factor))
+            kept = latent_frames(recipe.overlap, factor)
+        # Cloned out here: a tensor made in inference mode would stay one, and refuse to be changed.
+        next_boundary = {"latents": latents[:, :, -kept:].cpu().clone()} if kept else {}
         return SegmentOutput(
             frames,
             next_boundary,
@@ -303,13 +260,13 @@ class SkyReelsV2(BasePipeline):
         scheduler = self._components["scheduler"]
         return type(scheduler).from_config(scheduler.config, flow_shift=shift)
 
-    # Preview.
-
     @cached_property
     def _projection(self) -> Projection:
         """Given by the codec's config as `latents_rgb` `[C + 1, 3]`, the last row the bias; else
         learned from the segments that are decoded."""
         import numpy as np
+
+        from pipelines.preview import Projection
 
         matrix = self.checkpoint.config("vae").get("latents_rgb")
         return Projection(None if matrix is None else np.asarray(matrix, dtype=np.float64))
@@ -327,14 +284,3 @@ class SkyReelsV2(BasePipeline):
             on_step(Step(step, steps, preview))
 
         return report
-
-    def _learn_preview(self, latents: torch.Tensor, frames: Any, dropped: int) -> None:
-        """Shows the projection three latent frames of a finished segment with their pixels."""
-        factor = self.checkpoint.temporal_factor
-        first = latent_frames(dropped, factor)
-        count = latents.shape[2] - first
-        chosen = sorted({0, count // 2, count - 1})
-        # The middle of the frames that a latent frame holds; the very first holds one only.
-        start = 0 if dropped else 1 - factor
-        pixels = [max(0, start + k * factor + factor // 2) for k in chosen]
-        self._projection.learn(latents[0, :, [first + k for k in chosen]], frames[pixels])

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pipelines.base import Plan, Request
 from pipelines.errors import BadInput
 from pipelines.frames import Chain
 from pipelines.skyreels_v2.checkpoint import Checkpoint
+from pipelines.skyreels_v2.images import check_image
 
 MAX_STEPS = 1000
 MAX_CONDITION_NOISE = 60
@@ -20,19 +22,32 @@ MAX_CONDITION_NOISE = 60
 
 def make_plan(recipe: Request, checkpoint: Checkpoint) -> Plan:
     """Raises BadInput for the first field that does not fit, with the nearest values that do."""
-    _check_numbers(recipe)
-    _check_size(recipe, checkpoint)
-    _check_frames(recipe, checkpoint)
+    check_recipe(recipe, checkpoint)
     if recipe.image is not None:
-        _check_image(recipe, checkpoint)
+        check_image(Path(recipe.image))
     chain = Chain(recipe.segments, recipe.frames, recipe.overlap)
     steps = tuple(segment_steps(recipe, checkpoint, i) for i in range(recipe.segments))
     return Plan(chain, recipe.width, recipe.height, recipe.fps, steps)
 
 
+def check_recipe(recipe: Request, checkpoint: Checkpoint) -> None:
+    """Raises BadInput as `make_plan` does, but leaves files alone: once encoded they may go."""
+    _check_numbers(recipe)
+    _check_size(recipe, checkpoint)
+    _check_frames(recipe, checkpoint)
+    if recipe.image is not None:
+        _check_from_picture(recipe, checkpoint)
+
+
 def latent_frames(frames: int, temporal_factor: int) -> int:
     """The first latent frame holds one frame, each later one `temporal_factor`."""
     return (frames - 1) // temporal_factor + 1 if frames else 0
+
+
+def frames_fit(frames: int, temporal_factor: int, causal_block: int) -> bool:
+    """Whether `frames` fill their latent frames, and those their causal blocks."""
+    whole = frames > 0 and (frames - 1) % temporal_factor == 0
+    return whole and latent_frames(frames, temporal_factor) % causal_block == 0
 
 
 def prefix_frames(recipe: Request, checkpoint: Checkpoint, i: int) -> int:
@@ -109,8 +124,7 @@ def _check_frames(recipe: Request, checkpoint: Checkpoint) -> None:
     most = config.get("rope_max_seq_len", 1024) * config.get("patch_size", (1, 2, 2))[0]
 
     def fits(frames: int) -> bool:
-        whole = frames > 0 and (frames - 1) % factor == 0
-        return whole and latent_frames(frames, factor) % block == 0
+        return frames_fit(frames, factor, block)
 
     rule = f"It must be 1 more than a multiple of {factor}"
     if block > 1:
@@ -158,9 +172,7 @@ def _upwards(value: int, most: int | None) -> Iterator[int]:
     return iter(range(start, (most or start + 100_000) + 1))
 
 
-def _check_image(recipe: Request, checkpoint: Checkpoint) -> None:
-    from pipelines.skyreels_v2.images import check_image
-
+def _check_from_picture(recipe: Request, checkpoint: Checkpoint) -> None:
     trained = checkpoint.config("transformer").get("num_frame_per_block", 1)
     if trained > 1:
         raise BadInput(
@@ -179,4 +191,3 @@ def _check_image(recipe: Request, checkpoint: Checkpoint) -> None:
         )
     if recipe.frames == 1:
         raise BadInput("frames", 1, "A video from a picture needs more than one frame.")
-    check_image(recipe.image)

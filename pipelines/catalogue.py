@@ -1,0 +1,281 @@
+"""The models that the studio knows, and how a name becomes an opened pipeline.
+
+Light on purpose: torch, diffusers and huggingface_hub are imported when a pipeline is opened or a
+hub model is looked for, never with this file, and nothing here uses the network.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pipelines.base import Capabilities, Task
+from pipelines.errors import BadInput, ModelMissing
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipelines.base import Pipeline
+
+FAMILIES = {"skyreels_v2": ("pipelines.skyreels_v2.pipeline", "SkyReelsV2")}
+"""Family -> the module and class of its pipeline, which import nothing heavy either."""
+
+STARTER = Path(__file__).resolve().parent.parent / "assets" / "starter"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model that can be chosen."""
+
+    id: str
+    name: str
+    family: str
+    source: str | Path
+    """A hub id, or a folder in the diffusers layout."""
+    licence: str
+    licence_url: str
+    download_bytes: int
+    """About what a download takes; 0 for what is here."""
+    tasks: tuple[Task, ...]
+    defaults: Mapping[str, Any]
+    """Recipe fields to start from."""
+    note: str = ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the family, for the tasks of this model."""
+        return replace(pipeline_class(self.family).capabilities, tasks=self.tasks)
+
+    def folder(self) -> Path | None:
+        """Where the model lies on this machine, or None. Looks at the disk only."""
+        if isinstance(self.source, Path):
+            return self.source if self.source.is_dir() else None
+        return hub_snapshot(self.source)
+
+    def present(self) -> bool:
+        """Whether the model is here and whole."""
+        try:
+            check(self)
+        except BadInput:
+            return False
+        return True
+
+
+def _skyreels(id: str, size: str, download_bytes: int, **settings: Any) -> Model:
+    defaults = {
+        "fps": 24,
+        "overlap": 17,
+        "segments": 1,
+        "steps": 30,
+        "guidance_scale": 6.0,
+        "shift": 8.0,
+        "ar_step": 0,
+        "causal_block": 1,
+        "condition_noise": 20,
+    }
+    return Model(
+        id=id,
+        name=f"SkyReels-V2 DF {size.replace('-', ' ')}",
+        family="skyreels_v2",
+        source=f"Skywork/SkyReels-V2-DF-{size}-Diffusers",
+        licence="Skywork Community License",
+        licence_url="https://github.com/SkyworkAI/SkyReels-V2/blob/main/LICENSE.txt",
+        download_bytes=download_bytes,
+        tasks=(Task.T2V, Task.I2V),
+        defaults=MappingProxyType(defaults | settings),
+        note="From a picture, guidance 5 and shift 5 are recommended.",
+    )
+
+
+_540P = {"width": 960, "height": 544, "frames": 97}
+_720P = {"width": 1280, "height": 720, "frames": 121}
+
+_MODELS = (
+    Model(
+        id="starter",
+        name="Starter",
+        family="skyreels_v2",
+        source=STARTER,
+        licence="Apache-2.0",
+        licence_url="https://www.apache.org/licenses/LICENSE-2.0",
+        download_bytes=0,
+        tasks=(Task.T2V,),
+        defaults=MappingProxyType(
+            {
+                "width": 96,
+                "height": 64,
+                "fps": 12,
+                "frames": 33,
+                "overlap": 9,
+                "segments": 4,
+                "steps": 20,
+                "guidance_scale": 2.0,
+                "shift": 3.0,
+                "ar_step": 0,
+                "causal_block": 3,
+                "condition_noise": 0,
+            }
+        ),
+        note="Small storybook scenes, made for this studio; runs on a CPU.",
+    ),
+    _skyreels("skyreels-v2-df-1.3b-540p", "1.3B-540P", 15_000_000_000, **_540P),
+    _skyreels("skyreels-v2-df-14b-540p", "14B-540P", 41_000_000_000, **_540P),
+    _skyreels("skyreels-v2-df-14b-720p", "14B-720P", 41_000_000_000, **_720P),
+)
+
+
+def models() -> list[Model]:
+    """All that are known by name, the one that ships first."""
+    return list(_MODELS)
+
+
+def find(model_id: str) -> Model:
+    """A model by its catalogue id, its hub id `org/name`, or a folder in the diffusers layout.
+
+    Raises ModelMissing for a hub id that is not on this machine, and BadInput for a folder that
+    cannot be run and for a name that nobody knows.
+    """
+    for model in _MODELS:
+        if model_id in (model.id, model.source):
+            return model
+    path = Path(model_id).expanduser()
+    if path.is_dir():
+        path = path.resolve()
+        known = next((m for m in _MODELS if m.source == path), None)
+        return known or _derived(str(path), path, path)
+    if HUB_ID.fullmatch(model_id):
+        snapshot = hub_snapshot(model_id)
+        if snapshot is None:
+            raise ModelMissing("model", model_id, f"It is not on this machine. {_fetch(model_id)}")
+        return _derived(model_id, model_id, snapshot)
+    raise BadInput("model", model_id, f"{_suggestion(model_id)} Or give a folder or a hub id.")
+
+
+def check(model: Model) -> Path:
+    """The folder of a model, looked through without loading weights.
+
+    Raises ModelMissing if it is not here, or is a download that did not finish, and BadInput
+    naming what is damaged in a folder.
+    """
+    folder = model.folder()
+    if folder is None:
+        fix = "The folder that ships with the studio is missing: restore it from the repository."
+        if isinstance(model.source, str):
+            fix = f"It is not on this machine. {_fetch(model.source)}"
+        raise ModelMissing("model", model.id, fix)
+    try:
+        pipeline_class(model.family).describe(folder)
+    except BadInput as error:
+        if isinstance(model.source, str):
+            fix = f"Its download is not whole: {error.fix} {_fetch(model.source)}"
+            raise ModelMissing("model", model.id, fix) from error
+        raise
+    return folder
+
+
+def open_pipeline(
+    model: Model,
+    dtype: str | torch.dtype | None = None,
+    device: str | None = None,
+) -> Pipeline:
+    """The pipeline of a model, with no weights in memory yet. Raises as `check` does."""
+    return pipeline_class(model.family).open(check(model), dtype, device)
+
+
+def pipeline_class(family: str) -> Any:
+    """The class that runs a family."""
+    module, name = FAMILIES[family]
+    return getattr(importlib.import_module(module), name)
+
+
+def hub_snapshot(repo_id: str) -> Path | None:
+    """The newest snapshot of a hub repository in the local cache, or None. No network."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    repository = Path(HF_HUB_CACHE) / f"models--{repo_id.replace('/', '--')}"
+    try:
+        revision = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    snapshot = repository / "snapshots" / revision
+    return snapshot if snapshot.is_dir() else None
+
+
+@dataclass(frozen=True)
+class Support:
+    """What one model can do: a row of the support matrix."""
+
+    model: str
+    tasks: str
+    encoder_reuse: bool
+    segment_reuse: bool
+    flowcache: str
+
+
+def support_matrix() -> list[Support]:
+    """A row for each model, from its capabilities."""
+    return [
+        Support(
+            model.name,
+            ", ".join(model.capabilities.tasks),
+            model.capabilities.encoder_reuse,
+            model.capabilities.segment_reuse,
+            ", ".join(model.capabilities.flowcache_modes) or "–",
+        )
+        for model in _MODELS
+    ]
+
+
+def _derived(model_id: str, source: str | Path, folder: Path) -> Model:
+    """A model for a folder that is not in the catalogue, with settings from its configs."""
+    family = _family_of(folder)
+    tasks, defaults = pipeline_class(family).describe(folder)
+    return Model(
+        id=model_id,
+        name=model_id if isinstance(source, str) else folder.name,
+        family=family,
+        source=source,
+        licence="unknown",
+        licence_url="",
+        download_bytes=0,
+        tasks=tasks,
+        defaults=MappingProxyType(defaults),
+        note="Not in the catalogue: see its own card for the licence and for good settings.",
+    )
+
+
+def _family_of(folder: Path) -> str:
+    import json
+
+    try:
+        index = json.loads((folder / "model_index.json").read_text(encoding="utf-8"))
+        name = index["_class_name"]
+    except FileNotFoundError:
+        fix = "It is not a model in the diffusers layout: model_index.json is missing."
+        raise BadInput("model", str(folder), fix) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput("model", str(folder), "Its model_index.json cannot be read.") from error
+    for family in FAMILIES:
+        if name in pipeline_class(family).pipeline_classes:
+            return family
+    known = [n for family in FAMILIES for n in pipeline_class(family).pipeline_classes]
+    fix = f"It is a {name}; models that can be run: {', '.join(known)}."
+    raise BadInput("model", str(folder), fix)
+
+
+def _fetch(repo_id: str) -> str:
+    return f"Download it with: hf download {repo_id}"
+
+
+def _suggestion(model_id: str) -> str:
+    import difflib
+
+    ids = [model.id for model in _MODELS]
+    close = difflib.get_close_matches(model_id.lower(), ids, n=3, cutoff=0.4)
+    return f"Did you mean {' or '.join(close)}?" if close else f"Known: {', '.join(ids)}."

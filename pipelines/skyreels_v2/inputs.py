@@ -1,0 +1,92 @@
+"""What results depend on: all that has to go into a key, and nothing that must not.
+
+Files stand as paths: whoever makes a key hashes their content. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+from pipelines.base import Fields, Request
+from pipelines.skyreels_v2 import images
+from pipelines.skyreels_v2.checkpoint import Checkpoint
+
+VAE_DTYPE = "float32"
+"""On any device: the codec is small, and half precision shows in smooth gradients."""
+
+ENCODING = 1
+GENERATION = 1
+"""Count up when the same inputs give other numbers because this package changed."""
+
+SEGMENT_FIELDS = (
+    "width",
+    "height",
+    "fps",
+    "frames",
+    "overlap",
+    "steps",
+    "guidance_scale",
+    "shift",
+    "ar_step",
+    "causal_block",
+    "condition_noise",
+)
+"""The fields of a recipe that every segment depends on. The number of segments is none of them."""
+
+
+def clean_prompt(text: str) -> str:
+    """The text as it is encoded: mojibake and HTML entities mended, white space collapsed."""
+    import ftfy
+
+    return " ".join(html.unescape(html.unescape(ftfy.fix_text(text))).split())
+
+
+def encoder_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: str) -> Fields:
+    """The negative prompt is always encoded, so the strength of the guidance is no part of it. The
+    size of the video is part of it only where a picture is cut to it."""
+    folder = checkpoint.folder
+    fields: Fields = {
+        "family": "skyreels_v2",
+        "encoding": ENCODING,
+        "prompt": clean_prompt(recipe.prompt),
+        "negative_prompt": clean_prompt(recipe.negative_prompt),
+        "max_sequence_length": checkpoint.max_sequence_length,
+        "tokenizer": folder / "tokenizer",
+        "text_encoder": folder / "text_encoder",
+        "text_dtype": dtype,
+        **_versions(device, "torch", "transformers"),
+    }
+    if recipe.image is not None:
+        fields |= {
+            "image": Path(recipe.image),
+            "image_width": recipe.width,
+            "image_height": recipe.height,
+            "image_fit": images.FIT,
+            "vae": folder / "vae",
+            "vae_dtype": VAE_DTYPE,
+            **_versions(device, "diffusers", "pillow"),
+        }
+    return fields
+
+
+def segment_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: str) -> Fields:
+    folder = checkpoint.folder
+    return {
+        "family": "skyreels_v2",
+        "generation": GENERATION,
+        **{name: getattr(recipe, name) for name in SEGMENT_FIELDS},
+        "transformer": folder / "transformer",
+        "scheduler": folder / "scheduler",
+        "vae": folder / "vae",
+        "dtype": dtype,
+        "vae_dtype": VAE_DTYPE,
+        **_versions(device, "torch", "diffusers"),
+    }
+
+
+def _versions(device: str, *packages: str) -> Fields:
+    """Another library or kind of device may round otherwise; results are promised to the bit."""
+    from importlib.metadata import version
+
+    return {"device": device.split(":")[0], **{name: version(name) for name in packages}}
