@@ -10,6 +10,7 @@ import errno
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_NAME = re.compile(r"[0-9a-f]{32}")
 _OCCUPIED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 
 
@@ -58,7 +60,7 @@ class Staging:
     def join(cls, store: Store, name: str) -> Staging:
         """The folder that rank 0 made and named. Raises NotInLibrary if it is not there."""
         path = store.staging / name
-        if Path(name).name != name or not path.is_dir():
+        if not _NAME.fullmatch(name) or not path.is_dir():
             raise NotInLibrary(path)
         return cls(store, path, None)
 

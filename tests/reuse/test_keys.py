@@ -161,12 +161,12 @@ def test_there_are_differences_exactly_when_the_keys_differ():
         return rng.choice(kinds)
 
     same = 0
-    for _ in range(3000):
+    for _ in range(1000):
         one, other = {"f": value(2)}, {"f": value(2)}
         equal = digest("k", one) == digest("k", other)
         assert equal == (differences(one, other) == []), (one, other)
         same += equal
-    assert same > 50
+    assert same > 15
 
 
 def test_errors_cross_processes_with_their_message():

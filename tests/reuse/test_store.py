@@ -247,7 +247,7 @@ def test_a_damaged_entry_is_named_moved_away_and_can_be_made_again(store, publis
 
 
 def test_damage_of_the_same_size_and_time_is_seen_at_once(store, publish):
-    for i in range(20):
+    for i in range(8):
         path = publish(store, f"k{i}").file("video.mp4")
         before = path.stat()
         assert store.find("segments", f"k{i}")
@@ -258,7 +258,7 @@ def test_damage_of_the_same_size_and_time_is_seen_at_once(store, publish):
 
 def test_who_finds_damage_late_does_not_remove_what_was_made_again(store, publish):
     """Many at once find it damaged and make it anew: each ends with a whole entry."""
-    for _ in range(10):
+    for _ in range(5):
         flip(publish(store, "k1").file("video.mp4"))
         barrier = threading.Barrier(6)
 

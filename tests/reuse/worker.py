@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from reuse import FileHashes, NotWritable, Store
 
 def say(*words: object) -> None:
     print(*words, flush=True)
+
+
+def told() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def write_entry(store: Store, key: str, who: str) -> None:
@@ -41,10 +46,9 @@ def publish_many(store: Store, who: str, keys: str) -> None:
 
 def read_until_told(store: Store, keys: str) -> None:
     """Says how many entries it read, and `half` at the first that is not one whole."""
-    os.set_blocking(sys.stdin.fileno(), False)
     say("ready")
     seen = 0
-    while not sys.stdin.read():
+    while not told():
         for i in range(int(keys)):
             entry = store.find("segments", f"k{i}")
             if entry is None:
@@ -61,10 +65,9 @@ def read_until_told(store: Store, keys: str) -> None:
 
 
 def collect_until_told(store: Store) -> None:
-    os.set_blocking(sys.stdin.fileno(), False)
     say("ready")
     removed = 0
-    while not sys.stdin.read():
+    while not told():
         removed += store.collect({"segments": set()}, older_than_s=0).count
         store.sweep()
     say("removed", removed)
@@ -75,24 +78,6 @@ def stage_and_wait(store: Store) -> None:
         staging.file("half.mp4").write_bytes(b"half")
         say(staging.name)
         sys.stdin.readline()
-
-
-def rank(store: Store, number: str, world: str) -> None:
-    """One rank of a group. Stdin and stdout are its only link to the others."""
-    import torch
-
-    mine = {"latents": torch.full((2, 3), float(number))}
-    if number == "0":
-        with store.stage() as staging:
-            say(staging.name)
-            staging.write_tensors("", mine, rank=0)
-            sys.stdin.readline()
-            staging.publish("inputs", "k1", {"world": int(world)})
-            say("published")
-    else:
-        with store.stage(shared=sys.stdin.readline().strip()) as staging:
-            staging.write_tensors("", mine, rank=int(number))
-        say("written")
 
 
 def hash_files(store: Store, folder: str) -> None:
