@@ -13,6 +13,9 @@ from studio.media.probe import probe
 TO_RGB = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact,format=rgb24"
 """The matrix and the range come from the tags of the file; the rounding is fixed."""
 
+STRICT = ("-xerror", "-err_detect", "explode")
+"""Fail at the first fault, where ffmpeg would paint over it from the frames around."""
+
 
 def decode(path: Path, first: int = 0, last: int | None = None) -> np.ndarray:
     """Frames `first` up to but not including `last` (None: to the end), uint8 `[n, H, W, 3]`.
@@ -30,7 +33,7 @@ def decode(path: Path, first: int = 0, last: int | None = None) -> np.ndarray:
     if first == last:
         return pictures
     arguments = [
-        *("-xerror", "-err_detect", "explode", "-i", ffmpeg.url(path), "-map", "0:v:0"),
+        *(*STRICT, "-i", ffmpeg.url(path), "-map", "0:v:0"),
         *("-vf", f"trim=start_frame={first}:end_frame={last},{TO_RGB}"),
         *("-fps_mode", "passthrough", "-f", "rawvideo", "pipe:1"),
     ]
@@ -39,3 +42,9 @@ def decode(path: Path, first: int = 0, last: int | None = None) -> np.ndarray:
         found = count // pictures[0].nbytes
         raise MediaError(f"{path} is damaged: {found} of {last - first} frames could be decoded")
     return pictures
+
+
+def check_video(path: Path) -> None:
+    """Raise MediaError, which names the file, if a frame of it cannot be decoded."""
+    arguments = [*STRICT, "-i", ffmpeg.url(path), "-map", "0:v:0", "-f", "null", "-"]
+    ffmpeg.run(arguments, f"{path} cannot be decoded")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from studio.media import ffmpeg
+from studio.media.decode import check_video
 from studio.media.encode import CRF, REPRODUCIBLE, TO_YUV, raw_input
 from studio.media.errors import MediaError
 from studio.media.join import join, sound_options
@@ -29,6 +29,8 @@ PICTURE = {
     ".gif": ("-vf", "split[a][b];[a]palettegen[p];[b][p]paletteuse", "-loop", "0", "-f", "gif"),
 }
 SOUND = {".mp4": ("-c:a", "aac", "-b:a", "192k"), ".webm": ("-c:a", "libopus", "-b:a", "128k")}
+FASTEST = 240
+"""Frames in a second."""
 
 
 def export(
@@ -56,17 +58,16 @@ def export(
     """
     kind = out.suffix.lower()
     if kind not in PICTURE and kind != ".png":
-        raise MediaError(
-            f"{out.name}: {kind or 'no suffix'} cannot be written. Use .mp4, .webm or .gif"
-        )
+        found = kind or "a name without a suffix"
+        raise MediaError(f"{out.name}: {found} cannot be written. Use .mp4, .webm or .gif")
     if not takes:
         raise MediaError("takes: at least one is needed")
     if labels is not None and len(labels) != len(takes):
         raise MediaError(f"labels: {len(labels)} for {len(takes)} takes. Give one for each")
     if scale != int(scale) or scale < 1:
         raise MediaError(f"scale: {scale} cannot be used. Use a whole number from 1")
-    if fps is not None and not (math.isfinite(fps) and fps > 0):
-        raise MediaError(f"fps: {fps} cannot be used. Use a number above 0")
+    if fps is not None and not 0 < fps <= FASTEST:
+        raise MediaError(f"fps: {fps} cannot be used. Use a number from 1 to {FASTEST}")
     if out.exists() and not overwrite:
         raise MediaError(f"{out} exists. Choose another name, or allow it to be overwritten")
 
@@ -104,6 +105,8 @@ def _encode(
     rate = fps or max(info.fps for info in infos)
     frames = max(1, round(max(info.seconds for info in infos) * rate))
     loud = [take for take, info in zip(takes, infos, strict=True) if info.audio]
+    for take in takes:
+        check_video(take)  # moviepy would repeat the last good frame, and only warn.
     with whole_file(out) as draft, compose(takes, labels, scale) as clip:
         width, height = clip.size
         arguments = [*raw_input(width, height, rate)]

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from studio.media.errors import MediaError
 from studio.media.probe import VideoInfo, probe
 
 if TYPE_CHECKING:
     from moviepy import VideoClip
 
 IN_A_ROW = 3
+LARGEST = 8192
+"""Pixels across or down: what players can still show."""
 BACKGROUND = (16, 16, 18)
 INK = (240, 240, 240)
 
@@ -27,26 +30,32 @@ def compose(takes: Sequence[Path], labels: Sequence[str] | None, scale: int) -> 
     """A clip that plays the takes at the same time, up to three in a row, else in a square.
 
     All get the height of the tallest, times `scale`; one that ends early holds its last frame.
-    The clip is as long as the longest take. Raises MediaError if a take cannot be read.
+    The clip is as long as the longest take. Raises MediaError if a take cannot be read, or if the
+    whole would be larger than `LARGEST`.
     """
     from moviepy import ColorClip, VideoFileClip, clips_array
 
     infos = [probe(take) for take in takes]
     height = max(info.height for info in infos) * scale
     seconds = max(info.seconds for info in infos)
+    widths = [2 * round(info.width * height / info.height / 2) for info in infos]
+    columns = len(takes) if len(takes) <= IN_A_ROW else math.ceil(math.sqrt(len(takes)))
+    across, down = max(widths) * columns, height * math.ceil(len(takes) / columns)
+    if max(across, down) > LARGEST:
+        raise MediaError(
+            f"the film would be {across}x{down} pixels; {LARGEST} is the most. Use a smaller scale"
+        )
     with ExitStack() as stack:
         cells = []
-        for i, (take, info) in enumerate(zip(takes, infos, strict=True)):
+        for i, (take, info, width) in enumerate(zip(takes, infos, widths, strict=True)):
             clip = stack.enter_context(closing(VideoFileClip(str(take), audio=False)))
             clip = _hold(clip, info, seconds)
-            width = 2 * round(info.width * height / info.height / 2)
             if (width, height) != (info.width, info.height):
                 clip = clip.resized((width, height))
             cells.append(clip if labels is None else _label(clip, labels[i], seconds))
         if len(cells) == 1:
             yield cells[0]
             return
-        columns = len(cells) if len(cells) <= IN_A_ROW else math.ceil(math.sqrt(len(cells)))
         while len(cells) % columns:
             cells.append(ColorClip(cells[0].size, BACKGROUND, duration=seconds))
         rows = [cells[i : i + columns] for i in range(0, len(cells), columns)]

@@ -98,7 +98,7 @@ def test_joining_what_was_joined_changes_nothing(segments: list[Path], tmp_path:
     np.testing.assert_array_equal(media.decode(twice), media.decode(once))
 
 
-@pytest.mark.parametrize("fps", [1, 7, 24, 30, 60])
+@pytest.mark.parametrize("fps", [1, 24, 30])
 def test_frame_k_is_at_exactly_k_over_fps(fps: int, tmp_path: Path) -> None:
     lengths = (5, 1, 1, 3)
     paths = [tmp_path / f"{i}.mp4" for i in range(len(lengths))]
@@ -155,23 +155,13 @@ def test_decode_gives_exactly_the_frames_asked_for(segments: list[Path], tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "a b.mp4",
-        "it's.mp4",
-        "'''.mp4",
-        "猫 🎈 é.mp4",
-        "-y.mp4",
-        "a:b.mp4",
-        "%d #1 \\n.mp4",
-        '"$x".mp4',
-    ],
+    "name", ["a b.mp4", "it's ''.mp4", "猫 🎈 é.mp4", "-y.mp4", "a:b.mp4", '%d #1 \\n "$x".mp4']
 )
 def test_any_name_works(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / f"of {name}"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    path, out = Path(name), Path(f"joined {name}")
+    path, out = Path(name), Path(f"-joined {name}")
     media.write_segment(smooth(2), path, FPS)
     media.join([path, path.absolute()], out)
     assert media.probe(out).frames == len(media.decode(out)) == 4
