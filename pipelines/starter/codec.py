@@ -1,0 +1,115 @@
+"""The frame-stack codec: four frames become one latent frame, 8 x 8 pixels become one cell.
+
+It has no temporal convolution, so each latent frame decodes on its own: no drift, exact segment
+boundaries, flat memory. The interface is the part of AutoencoderKLWan that pipelines use.
+"""
+
+from __future__ import annotations
+
+import torch
+from diffusers.configuration_utils import ConfigMixin, register_to_config
+from diffusers.models.autoencoders.vae import DecoderOutput, DecoderTiny, EncoderTiny
+from diffusers.models.modeling_outputs import AutoencoderKLOutput
+from diffusers.models.modeling_utils import ModelMixin
+from torch import nn
+
+FRAMES_PER_LATENT = 4
+
+
+class PointDistribution:
+    """The codec is deterministic: mode, mean and sample are the same latents."""
+
+    def __init__(self, latents: torch.Tensor):
+        self.mean = latents
+
+    def mode(self) -> torch.Tensor:
+        return self.mean
+
+    def sample(self, generator: torch.Generator | None = None) -> torch.Tensor:
+        return self.mean
+
+
+class FrameStackCodec(ModelMixin, ConfigMixin):
+    """Video [B, 3, 1 + 4k, H, W] in -1..1 <-> latents [B, z_dim, 1 + k, H / 8, W / 8].
+
+    The first frame is repeated four times and the rest taken in fours; each group is a picture
+    of 12 channels for the 2-D autoencoder of TAESD (diffusers' EncoderTiny and DecoderTiny).
+    `latents_mean` and `latents_std` normalise latents for the transformer; `latents_rgb` maps
+    normalised latents to a small picture: 24 rows of (r, g, b), then the bias, in -1..1.
+    """
+
+    @register_to_config
+    def __init__(
+        self,
+        z_dim: int = 24,
+        latents_mean: tuple[float, ...] = (0.0,) * 24,
+        latents_std: tuple[float, ...] = (1.0,) * 24,
+        latents_rgb: tuple[tuple[float, ...], ...] = ((0.0, 0.0, 0.0),) * 25,
+        scale_factor_spatial: int = 8,
+        scale_factor_temporal: int = FRAMES_PER_LATENT,
+        temperal_downsample: tuple[bool, ...] = (False, True, True),
+        block_out_channels: tuple[int, ...] = (32, 32, 32, 32),
+        num_encoder_blocks: tuple[int, ...] = (1, 2, 2, 2),
+        num_decoder_blocks: tuple[int, ...] = (2, 2, 2, 1),
+        frames_per_slice: int = 16,
+    ):
+        super().__init__()
+        self.temperal_downsample = list(temperal_downsample)  # diffusers derives 8 and 4 from it
+        channels = 3 * FRAMES_PER_LATENT
+        self.encoder = EncoderTiny(channels, z_dim, num_encoder_blocks, block_out_channels, "relu")
+        self.decoder = DecoderTiny(
+            z_dim, channels, num_decoder_blocks, block_out_channels, 2, "relu", "nearest"
+        )
+
+    def encode(self, x: torch.Tensor, return_dict: bool = True):
+        """x [B, 3, 1 + 4k, H, W] -> .latent_dist of [B, z_dim, 1 + k, H / 8, W / 8].
+
+        Raises ValueError when the frames are not 1 + 4k or the sides not multiples of 8.
+        """
+        self._check_video(x)
+        batch = len(x)
+        latents = self._in_slices(self.encoder, stack_frames(x))
+        latents = latents.unflatten(0, (batch, -1)).transpose(1, 2)
+        posterior = PointDistribution(latents)
+        return AutoencoderKLOutput(latent_dist=posterior) if return_dict else (posterior,)
+
+    def decode(self, z: torch.Tensor, return_dict: bool = True):
+        """z [B, z_dim, T, h, w] -> video [B, 3, 1 + 4 (T - 1), 8 h, 8 w] in -1..1."""
+        batch = len(z)
+        stacks = self._in_slices(self.decoder, z.transpose(1, 2).flatten(0, 1))
+        video = unstack_frames(stacks, batch).clamp(-1, 1)
+        return DecoderOutput(sample=video) if return_dict else (video,)
+
+    def _in_slices(self, module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        """Run the 2-D network over a few latent frames at a time: memory does not grow with T."""
+        return torch.cat([module(part) for part in x.split(self.config.frames_per_slice)])
+
+    def _check_video(self, x: torch.Tensor) -> None:
+        frames, (height, width) = x.shape[2], x.shape[3:]
+        if frames % FRAMES_PER_LATENT != 1:
+            below = max(1, (frames - 1) // FRAMES_PER_LATENT * FRAMES_PER_LATENT + 1)
+            raise ValueError(
+                f"The codec takes 1 + 4k frames, not {frames}; the nearest are {below} "
+                f"and {below + FRAMES_PER_LATENT}."
+            )
+        factor = self.config.scale_factor_spatial
+        if height % factor or width % factor:
+            nearest = [max(factor, round(side / factor) * factor) for side in (height, width)]
+            raise ValueError(
+                f"The codec takes sides that are multiples of {factor}, not {width} x {height}; "
+                f"the nearest are {nearest[1]} x {nearest[0]}."
+            )
+
+
+def stack_frames(x: torch.Tensor) -> torch.Tensor:
+    """[B, 3, 1 + 4k, H, W] -> [B (1 + k), 12, H, W]; the first frame fills the first stack."""
+    x = torch.cat([x[:, :, :1].expand(-1, -1, FRAMES_PER_LATENT - 1, -1, -1), x], dim=2)
+    x = x.unflatten(2, (-1, FRAMES_PER_LATENT)).permute(0, 2, 3, 1, 4, 5)
+    return x.flatten(2, 3).flatten(0, 1)
+
+
+def unstack_frames(stacks: torch.Tensor, batch: int) -> torch.Tensor:
+    """[B T, 12, H, W] -> [B, 3, 1 + 4 (T - 1), H, W]; the first stack gives its last frame."""
+    x = stacks.unflatten(1, (FRAMES_PER_LATENT, 3)).unflatten(0, (batch, -1))
+    x = x.permute(0, 3, 1, 2, 4, 5).flatten(2, 3)
+    return x[:, :, FRAMES_PER_LATENT - 1 :]
