@@ -190,7 +190,8 @@ def test_a_full_disk_leaves_a_library_that_verifies_and_goes_on(tmp_path, monkey
 
 
 def test_a_library_that_may_only_be_read_is_read(worker):
-    with tempfile.TemporaryDirectory() as place:
+    # Not in tmp_path: only its owner may enter that.
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
         store = Store(Path(place) / "library")
         write_entry(store, "whole")
         write_entry(store, "broken").file("video.mp4").write_bytes(b"broken")

@@ -69,11 +69,23 @@ def test_a_file_swapped_for_another_of_the_same_size_and_time_is_read_again(tmp_
 
 
 def test_a_file_written_over_and_over_within_one_tick_is_never_mistaken(tmp_path):
-    path, memory = tmp_path / "a.png", FileHashes(tmp_path / "hashes.sqlite")
-    for i in range(150):
+    path, memory = tmp_path / "a.png", FileHashes()
+    for i in range(300):
         data = b"%03d" % i
         path.write_bytes(data)
         assert memory.of(path).sha256 == sha256(data)
+
+
+def test_a_file_is_remembered_only_once_it_is_at_rest(tmp_path, reads, monkeypatch):
+    path, memory = tmp_path / "a.png", FileHashes()
+    monkeypatch.setattr(hashes, "SETTLED_NS", 10**12)
+    path.write_bytes(b"one")
+    memory.of(path)
+    monkeypatch.setattr(hashes, "SETTLED_NS", int(SETTLED_S * 1e9))
+    settle()
+    for _ in range(3):
+        memory.of(path)
+    assert len(reads) == 2
 
 
 def test_a_file_with_a_time_in_the_future_is_remembered_too(tmp_path, reads):
