@@ -95,7 +95,7 @@ def video_track(path: Path) -> VideoTrack:
         if b"vide" not in handlers:
             raise MediaError(f"{path} has no video in it")
         return _video(tracks[handlers.index(b"vide")], audio=b"soun" in handlers)
-    except (ValueError, TypeError, struct.error) as error:
+    except (ValueError, TypeError, LookupError, struct.error) as error:
         raise MediaError(f"{path} is damaged: its index cannot be read") from error
 
 
@@ -104,16 +104,19 @@ def _video(track: memoryview, audio: bool) -> VideoTrack:
     (timescale,) = struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)
     table = child(track, b"mdia", b"minf", b"stbl")
 
-    codec, entry = next(boxes(child(table, b"stsd")[8:]))
+    codec, entry = next(boxes(child(table, b"stsd")[8:]), (b"", b""))
     width, height = struct.unpack_from(">HH", entry, 24)
     settings = child(entry[VISUAL_SAMPLE_ENTRY:], b"avcC") or b""
 
     times = child(table, b"stts")
     (runs,) = struct.unpack_from(">I", times, 4)
     lasts = list(struct.iter_unpack(">II", times[8 : 8 + 8 * runs]))
-    (frames,) = struct.unpack_from(">I", child(table, b"stsz"), 8)
-    if not frames or not timescale or sum(count for count, _ in lasts) != frames:
-        raise ValueError("frames and times do not agree")
+    sizes = child(table, b"stsz")
+    same_size, frames = struct.unpack_from(">II", sizes, 4)
+    listed = frames if same_size else (len(sizes) - 12) // 4
+    timed = sum(count for count, _ in lasts)
+    if not frames or not timescale or not frames == timed == listed:
+        raise ValueError("sizes and times do not agree")
     return VideoTrack(
         codec=codec.decode("latin-1"),
         settings=bytes(settings),

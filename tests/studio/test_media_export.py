@@ -55,6 +55,14 @@ def test_a_take_that_needs_no_change_is_copied(take: Path, tmp_path: Path) -> No
         assert (tmp_path / f"{kind}.mp4").read_bytes() == take.read_bytes()
 
 
+def test_an_image_is_copied_as_it_is(tmp_path: Path) -> None:
+    media.write_image(smooth(1)[0], tmp_path / "image.png", METADATA)
+    media.export([tmp_path / "image.png"], tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "image.png").read_bytes()
+    with pytest.raises(media.MediaError, match="only from one image as it is"):
+        media.export([tmp_path / "image.png"], tmp_path / "b.png", scale=2)
+
+
 def test_without_sound_the_pictures_are_still_the_same(take: Path, tmp_path: Path) -> None:
     media.export([take], tmp_path / "a.mp4", audio=False)
     assert not media.probe(tmp_path / "a.mp4").audio
