@@ -27,7 +27,7 @@ class Collected:
     bytes: int
 
     @property
-    def count(self) -> int:
+    def entries(self) -> int:
         return len(self.removed)
 
 

@@ -10,6 +10,12 @@ import pytest
 from reuse import Entry, Store
 
 HERE = Path(__file__).parent
+VIDEO = b"frames " * 50
+
+
+def staged(store: Store) -> list[Path]:
+    """What is being written, or was left or set aside."""
+    return [path for path in store.staging.iterdir() if not path.name.startswith(".")]
 
 
 @pytest.fixture
@@ -22,7 +28,7 @@ def publish():
     """Publishes an entry of one or more small files."""
 
     def publish(store: Store, key: str = "k1", kind: str = "segments", **fields) -> Entry:
-        files = fields.pop("files", {"video.mp4": b"frames " * 50})
+        files = fields.pop("files", {"video.mp4": VIDEO})
         with store.stage() as staging:
             for name, data in files.items():
                 staging.file(name).write_bytes(data)

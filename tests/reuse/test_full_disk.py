@@ -21,10 +21,6 @@ HERE = Path(__file__).parent
 CALLS = ("open", "write", "fsync", "rename", "mkdir")
 
 
-def staged(store):
-    return [path for path in store.staging.iterdir() if not path.name.startswith(".")]
-
-
 def write_entry(store, key):
     with store.stage() as staging:
         staging.file("video.mp4").write_bytes(b"frames")
@@ -112,6 +108,7 @@ FILL = """
 import sys
 from pathlib import Path
 from reuse import DiskFull, Store
+from tests.reuse.conftest import staged
 store = Store(Path(sys.argv[1]) / "library")
 def write_entry(key, size):
     with store.stage() as staging:

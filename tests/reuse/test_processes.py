@@ -13,10 +13,7 @@ import pytest
 import torch
 
 from reuse import NotInLibrary, Store, disk
-
-
-def staged(store):
-    return [path for path in store.staging.iterdir() if not path.name.startswith(".")]
+from tests.reuse.conftest import staged
 
 
 def tell(process, line=""):

@@ -68,7 +68,7 @@ def collect_until_told(store: Store) -> None:
     say("ready")
     removed = 0
     while not told():
-        removed += store.collect({"segments": set()}, older_than_s=0).count
+        removed += store.collect({"segments": set()}, older_than_s=0).entries
         store.sweep()
     say("removed", removed)
 
