@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from reuse import DiskFull, NotWritable, Store
+from tests.reuse.conftest import staged
 
 HERE = Path(__file__).parent
 CALLS = ("open", "write", "fsync", "rename", "mkdir")
@@ -108,7 +109,6 @@ FILL = """
 import sys
 from pathlib import Path
 from reuse import DiskFull, Store
-from tests.reuse.conftest import staged
 store = Store(Path(sys.argv[1]) / "library")
 def write_entry(key, size):
     with store.stage() as staging:
