@@ -19,7 +19,7 @@ RIDGE = 1e-3
 
 
 class Projection:
-    """Latent channels to RGB in 0..1: `rgb = [latent, 1] @ matrix`, matrix `[C + 1, 3]`."""
+    """Latent channels to RGB in -1..1: `rgb = [latent, 1] @ matrix`, matrix `[C + 1, 3]`."""
 
     def __init__(self, matrix: np.ndarray | None = None) -> None:
         self.matrix = matrix
@@ -38,7 +38,7 @@ class Projection:
         x = pixels.reshape(-1, channels).numpy()
         x = np.concatenate([x, np.ones((len(x), 1))], 1)
         tall, wide = frames.shape[1] // h, frames.shape[2] // w
-        y = frames.reshape(n, h, tall, w, wide, 3).mean((2, 4)).reshape(-1, 3) / 255
+        y = frames.reshape(n, h, tall, w, wide, 3).mean((2, 4)).reshape(-1, 3) / 127.5 - 1
         self._pixels += len(x)
         self._xx = self._xx + x.T @ x
         self._xy = self._xy + x.T @ y
@@ -51,4 +51,4 @@ class Projection:
             return None
         x = latents.detach().double().cpu().permute(1, 2, 0).numpy()
         rgb = x @ self.matrix[:-1] + self.matrix[-1]
-        return (rgb.clip(0, 1) * 255).round().astype(np.uint8)
+        return ((rgb.clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)

@@ -262,14 +262,14 @@ class SkyReelsV2(BasePipeline):
 
     @cached_property
     def _projection(self) -> Projection:
-        """Given by the codec's config as `latents_rgb` `[C + 1, 3]`, the last row the bias; else
-        learned from the segments that are decoded."""
+        """Given by the codec's config as `latents_rgb`, normalised latents to -1..1, `[C + 1, 3]`
+        with the bias as its last row; else learned from the segments that are decoded."""
         import numpy as np
 
         from pipelines.preview import Projection
 
-        matrix = self.checkpoint.config("vae").get("latents_rgb")
-        return Projection(None if matrix is None else np.asarray(matrix, dtype=np.float64))
+        matrix = np.asarray(self.checkpoint.config("vae").get("latents_rgb") or [])
+        return Projection(matrix if matrix.any() else None)
 
     def _reporter(self, on_step: OnStep | None, steps: int) -> Any:
         def report(step: int, estimate: torch.Tensor | None) -> None:
