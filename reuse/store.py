@@ -108,6 +108,14 @@ class Store:
             for path in self._children(kind):
                 yield from self._faults(kind, path)
 
+    def faults(self, kind: str, key: str) -> list[Fault]:
+        """What `verify` finds in one entry. Changes nothing. Raises ValueError as `folder` does,
+        OSError."""
+        path = self.folder(kind, key)
+        if not path.is_dir():
+            return [Fault(kind, key, "", "it is missing")]
+        return list(self._faults(kind, path))
+
     def collect(self, keep: Mapping[str, Iterable[str]], older_than_s: float) -> collect.Collected:
         """Removes entries of `inputs` and `segments` that are not in `keep` and were neither
         published nor found for `older_than_s` seconds.

@@ -121,6 +121,11 @@ def export(
     """
     if out.exists() and not overwrite:
         raise BadInput("to", str(out), "The file exists; choose another name or use --overwrite.")
+    if out.suffix.lower() not in media.EXPORTS:
+        fix = f"Use a name that ends in {', '.join(media.EXPORTS)}."
+        raise BadInput("to", str(out), fix)
+    if scale < 1:
+        raise BadInput("scale", scale, "Use a whole number from 1.")
     chosen = [library.take(name) for name in takes]
     for take in chosen:
         if library.find_take(take.id) is None:

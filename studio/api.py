@@ -24,7 +24,7 @@ FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
 def create_app(library: Library, host: str, port: int) -> FastAPI:
-    """The whole studio as one app. Requests for other hosts, or from pages of others, are refused."""
+    """The whole studio as one app. It refuses requests for other hosts and from foreign pages."""
     worker = Worker()
 
     @asynccontextmanager
@@ -32,7 +32,9 @@ def create_app(library: Library, host: str, port: int) -> FastAPI:
         yield
         worker.stop()
 
-    app = FastAPI(title="Retake", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="Retake", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
+    )
     hosts = {*LOCAL, host} if host not in ("0.0.0.0", "::") else {"*"}
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=sorted(hosts))
 

@@ -39,7 +39,9 @@ def reuse(
             for n in range(ROUNDS)
         ]
         joins = [_join_against_reencode(Path(folder), "this video", rounds[0].pop("files"))]
-        joins.append(_join_against_reencode(Path(folder), "large video", _big_segments(Path(folder))))
+        joins.append(
+            _join_against_reencode(Path(folder), "large video", _big_segments(Path(folder)))
+        )
     for taken in rounds[1:]:
         taken.pop("files")
 
@@ -97,7 +99,7 @@ def _round(
             )
         spent["repeat"], _ = timed(generate)
         spent["files"] = [
-            library.store.peek("segments", part.id).file(VIDEO) for part in full.take.segments
+            library.store.find("segments", part.id).file(VIDEO) for part in full.take.segments
         ]
         # The folder goes when the benchmark ends; the files are read before that.
         return spent
@@ -156,8 +158,9 @@ def table(told: dict[str, Any]) -> str:
         for row in told["takes"]
     ]
     lines += [
-        f"join of {j['frames']} frames {j['size'][0]}x{j['size'][1]}: {j['join_seconds'] * 1000:.0f} ms, "
-        f"re-encode {j['reencode_seconds'] * 1000:.0f} ms, {j['times_faster']} times faster"
+        f"join of {j['frames']} frames {j['size'][0]}x{j['size'][1]}: "
+        f"{j['join_seconds'] * 1000:.0f} ms, re-encode {j['reencode_seconds'] * 1000:.0f} ms, "
+        f"{j['times_faster']} times faster"
         for j in told["joins"]
     ]
     return "\n".join(lines)

@@ -40,14 +40,17 @@ def refuse_unless_compatible(
 
 
 def _why(library: Library, parent: Take, recipe: Recipe, keys: Keys) -> list[Difference]:
-    """Fields of the recipe as the person knows them; else, what lies under it (weights, versions)."""
+    """The recipe fields that the person knows; else what lies under them (weights, versions)."""
     own = {"segments", "image", "audio"}
     found = differences(
-        parent.recipe.model_dump(mode="json", exclude=own), recipe.model_dump(mode="json", exclude=own)
+        parent.recipe.model_dump(mode="json", exclude=own),
+        recipe.model_dump(mode="json", exclude=own),
     )
     if found:
         return found
     first = parent.segments[0].id
     if first in set(library.store.keys("segments")):
-        found = differences(library.store.manifest("segments", first)["fields"], keys.segment_fields)
+        found = differences(
+            library.store.manifest("segments", first)["fields"], keys.segment_fields
+        )
     return found or [Difference("segment id", first, keys.segments[0])]

@@ -1,4 +1,4 @@
-"""What works on this machine and what does not, each with its fix; and clearing what nobody uses."""
+"""What works on this machine and what does not, with its fix; and clearing what nobody uses."""
 
 from __future__ import annotations
 
@@ -60,11 +60,14 @@ def _device() -> tuple[bool, str]:
         free, total = torch.cuda.mem_get_info()
         name = torch.cuda.get_device_name()
         return True, f"{name}, {free / 1e9:.1f} of {total / 1e9:.1f} GB free"
-    return True, f"no GPU: the CPU is used ({os.cpu_count()} cores); the starter model is made for it"
+    return (
+        True,
+        f"no GPU: the CPU is used ({os.cpu_count()} cores); the starter model is made for it",
+    )
 
 
 def _ffmpeg() -> tuple[bool, str]:
-    return True, media.ffmpeg_version()
+    return True, media.ffmpeg.version()
 
 
 def _library(library: Library) -> tuple[bool, str]:
@@ -93,8 +96,7 @@ def clean(library: Library, older_than_days: float) -> dict[str, Any]:
     Returns how many entries and bytes went.
     """
     keep_inputs: set[str] = set()
-    for take_id in library.store.keys("takes"):
-        take = library.read_take(take_id)
+    for take in library.takes():
         keep_inputs.add(take.encoder_key)
         for path in (take.recipe.image, take.recipe.audio):
             if path is not None:

@@ -44,7 +44,10 @@ class RenderFailed(Exception):
         why = f"{type(cause).__name__}: {cause}".strip().rstrip(":")
         fix = "Run the same again to go on from there."
         if _is_out_of_memory(cause):
-            why, fix = "there was not enough memory", "Try a smaller size or fewer frames a segment."
+            why, fix = (
+                "there was not enough memory",
+                "Try a smaller size or fewer frames a segment.",
+            )
         super().__init__(
             f"Segment {segment + 1} of {segments} failed in {stage}: {why}. Finished segments and "
             f"earlier takes are kept. {fix}"
@@ -58,5 +61,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def is_known(error: BaseException) -> bool:
     """Whether the message was written for the person, so that no traceback is needed."""
-    known = (BadInput, NotCompatible, Cancelled, RenderFailed, ReuseError, KeyboardInterrupt)
-    return isinstance(error, known)
+    from studio.media.errors import MediaError
+
+    known = (BadInput, NotCompatible, Cancelled, RenderFailed, ReuseError, MediaError)
+    return isinstance(error, (*known, KeyboardInterrupt))

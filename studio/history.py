@@ -75,12 +75,12 @@ class History:
             self.path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
         )
         try:
-            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-                connection.execute(f"PRAGMA {pragma}")
-            self.db = Database(connection)
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > SCHEMA_VERSION:
                 raise FormatTooNew(self.path, version, SCHEMA_VERSION)
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            self.db = Database(connection)
             if version < SCHEMA_VERSION:
                 self._create()
         except BaseException:
@@ -208,7 +208,9 @@ class History:
     def takes(self, session: str | None = None, limit: int = 100) -> list[TakeRow]:
         """The newest takes first, of one session or of all."""
         where, values = ("WHERE takes.session = ?", [session]) if session else ("", [])
-        return self._select(f"{where} ORDER BY takes.created DESC, takes.rowid DESC LIMIT ?", values + [limit])
+        return self._select(
+            f"{where} ORDER BY takes.created DESC, takes.rowid DESC LIMIT ?", [*values, limit]
+        )
 
     def row(self, take_id: str) -> TakeRow:
         """Raises TakeUnknown."""

@@ -49,4 +49,3 @@ class Keys:
             encoder_fields=encoder_fields,
             segment_fields=segment_fields,
         )
-

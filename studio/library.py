@@ -1,17 +1,18 @@
-"""The library: the one folder that holds everything on disk, and the one place that knows its paths."""
+"""The library: the one folder that holds everything, and the one place that knows its paths."""
 
 from __future__ import annotations
 
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import platformdirs
+from pydantic import ValidationError
 
 from pipelines.errors import BadInput
-from reuse import DiskFull, FileHashes, Store, digest, resolve
+from reuse import FileHashes, ReuseError, Store, digest, resolve
 from studio.history import History
 from studio.recipe import INPUT_FILES, Recipe
 from studio.take import Take
@@ -41,8 +42,6 @@ class Library:
             self.store.sweep()
             self.hashes = FileHashes(self.folder / "hashes.sqlite")
             self.history = History(self.folder / "history.sqlite")
-        except DiskFull:
-            raise
         except OSError as error:
             fix = f"Choose a folder that can be written ({error.strerror or error})."
             raise BadInput("library", str(self.folder), fix) from error
@@ -90,7 +89,7 @@ class Library:
         return recipe.model_copy(update=copies)
 
     def portable(self, recipe: Recipe) -> Recipe:
-        """The recipe with its adopted files named from the library's folder, as manifests keep it."""
+        """The recipe with its adopted files named from the library, as manifests keep it."""
         return self._files(recipe, lambda path: path.relative_to(self.folder))
 
     def located(self, take: Take) -> Take:
@@ -106,16 +105,26 @@ class Library:
     def rebuild(self) -> int:
         """Builds the index anew from the manifests and returns how many takes it found. Ratings,
         notes and baselines of takes that are still there stay."""
-        takes = [self.read_take(key) for key in self.store.keys("takes")]
+        takes = list(self.takes())
         self.history.rebuild(takes)
         return len(takes)
 
     def _catch_up(self) -> None:
         """Records takes that another process published and did not live to record."""
         known = self.history.take_ids()
-        for key in self.store.keys("takes"):
-            if key not in known:
-                self.history.record(self.read_take(key))
+        for take in self._readable(key for key in self.store.keys("takes") if key not in known):
+            self.history.record(take)
+
+    def takes(self) -> Iterator[Take]:
+        """Every take on disk whose manifest can be read; the others are logged."""
+        return self._readable(self.store.keys("takes"))
+
+    def _readable(self, keys: Iterable[str]) -> Iterator[Take]:
+        for key in keys:
+            try:
+                yield self.read_take(key)
+            except (ReuseError, ValidationError) as error:
+                log.warning("take %s is left out: %s", key[:12], error)
 
     def close(self) -> None:
         self.history.close()

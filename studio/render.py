@@ -189,7 +189,9 @@ class _Run:
                 encoder_key=self.keys.encoder,
                 segments=tuple(
                     SegmentRef(index=i, id=key, seed=seed, frames=self.plan.chain.new_frames(i))
-                    for i, (key, seed) in enumerate(zip(self.keys.segments, self.seeds, strict=True))
+                    for i, (key, seed) in enumerate(
+                        zip(self.keys.segments, self.seeds, strict=True)
+                    )
                 ),
                 result=RESULT,
                 software=software.versions(),
@@ -213,7 +215,9 @@ class _Run:
         if step is None:
             self.on_event(Event(stage, **where))
         else:
-            self.on_event(Event(stage, **where, step=step.step, steps=step.steps, preview=step.preview))
+            self.on_event(
+                Event(stage, **where, step=step.step, steps=step.steps, preview=step.preview)
+            )
 
     @contextmanager
     def naming_what_failed(self) -> Iterator[None]:

@@ -70,7 +70,27 @@ def models_report() -> list[dict[str, Any]]:
             "present": model.present(),
             "licence": model.licence,
             "download_bytes": model.download_bytes,
-            **{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(model.capabilities).items()},
+            **{
+                k: list(v) if isinstance(v, tuple) else v
+                for k, v in asdict(model.capabilities).items()
+            },
         }
         for model in catalogue.models()
+    ]
+
+
+def support_matrix() -> list[list[str]]:
+    """The same as rows of a table, its head first; the README shows it and a test compares."""
+    head = ["model", "tasks", "encoder reuse", "segment reuse", "FlowCache", "licence", "download"]
+    return [head] + [
+        [
+            row["id"],
+            ", ".join(row["tasks"]),
+            "yes" if row["encoder_reuse"] else "no",
+            "yes" if row["segment_reuse"] else "no",
+            ", ".join(row["flowcache_modes"]) or "no",
+            row["licence"],
+            f"{row['download_bytes'] / 1e9:.0f} GB" if row["download_bytes"] else "ships",
+        ]
+        for row in models_report()
     ]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.base import Tensors
+from reuse import Entry, ReuseError
 from studio import media, seeds
 from studio.engine import Engine
 from studio.events import Event, OnEvent, Stage, ignore
@@ -34,9 +36,8 @@ def recompute(
     """
     pipeline = engine.pipeline(take.recipe.model)
     pipeline.plan(take.recipe)
-    stored = library.store.find("inputs", take.encoder_key)
-    if stored is not None:
-        inputs = stored.tensors(ENCODED)
+    if not library.store.faults("inputs", take.encoder_key):
+        inputs = library.store.find("inputs", take.encoder_key).tensors(ENCODED)
     else:
         pipeline.load_encoders()
         inputs = pipeline.encode(take.recipe)
@@ -60,33 +61,38 @@ def recompute(
 
 
 def _compare(
-    library: Library, segment: SegmentRef, frames: np.ndarray, boundary: dict, take: Take
-) -> tuple[tuple[str, ...], dict]:
+    library: Library, segment: SegmentRef, frames: np.ndarray, boundary: Tensors, take: Take
+) -> tuple[tuple[str, ...], Tensors]:
     """What differs, and the stored boundary for the next segment (the new one if it is gone)."""
+    store = library.store
+    differs = ["file"] if store.faults("segments", segment.id) else []
+    try:
+        manifest = store.manifest("segments", segment.id)
+        entry = Entry("segments", segment.id, store.folder("segments", segment.id), manifest)
+        kept = entry.tensors(BOUNDARY)
+    except ReuseError:
+        return (*differs, "boundary"), boundary
+    if manifest["frames_sha256"] != frames_digest(frames):
+        differs.append("frames")
+    if not _equal(kept, boundary):
+        differs.append("boundary")
+    if not _same_video(frames, entry.file(VIDEO), take.recipe.fps):
+        differs.append("video")
+    return tuple(differs), kept
+
+
+def _equal(one: Tensors, other: Tensors) -> bool:
     import torch
 
-    entry = library.store.peek("segments", segment.id)
-    if entry is None:
-        return ("file",), boundary
-    faults = list(library.store.check(entry))
-    differs = ["file"] if faults else []
-    if entry.manifest["frames_sha256"] != frames_digest(frames):
-        differs.append("frames")
-    try:
-        kept = entry.tensors(BOUNDARY)
-    except Exception:
-        return (*differs, "boundary"), boundary
-    same = kept.keys() == boundary.keys() and all(
-        torch.equal(kept[name], boundary[name]) for name in kept
-    )
-    if not same:
-        differs.append("boundary")
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def _same_video(frames: np.ndarray, stored: Path, fps: int) -> bool:
+    """Whether `frames`, coded again, decode to what the stored file decodes to."""
     with tempfile.TemporaryDirectory() as folder:
         again = Path(folder) / VIDEO
-        media.write_segment(frames, again, take.recipe.fps)
+        media.write_segment(frames, again, fps)
         try:
-            if not np.array_equal(media.decode(again), media.decode(entry.file(VIDEO))):
-                differs.append("video")
+            return np.array_equal(media.decode(again), media.decode(stored))
         except media.MediaError:
-            differs.append("video")
-    return tuple(differs), kept
+            return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import queue
@@ -66,7 +67,7 @@ class Worker:
             number, work = item
             self._show(Snapshot(number, "running", "Starting…"))
             try:
-                rendered = work(lambda event: self._watch(number, event))
+                rendered = work(functools.partial(self._watch, number))
                 made = rendered.sources.count("generated")
                 told = f"{made} of {len(rendered.sources)} segments new, "
                 told += f"{rendered.timings['total']:.1f} s"

@@ -108,8 +108,8 @@ def _show(options: argparse.Namespace) -> Answer:
     for name, value in told.items():
         if name == "segments":
             lines += [
-                f"{'segment':<{width}}  {s['index']}  frames {s['frames'][0]}-{s['frames'][1] - 1}  "
-                f"seed {s['seed']}  {s['id'][:12]}"
+                f"{'segment ' + str(s['index'] + 1):<{width}}  frames {s['frames'][0]}-"
+                f"{s['frames'][1] - 1}  seed {s['seed']}  {s['id'][:12]}"
                 for s in value
             ]
         elif isinstance(value, dict):
@@ -148,7 +148,8 @@ def _verify(options: argparse.Namespace) -> Answer:
             answer |= {"take": take.id, "segments": [asdict(part) for part in again]}
             answer["same"] = not any(part.differs for part in again)
             lines += [
-                f"segment {part.index}: {'differs in ' + ', '.join(part.differs) if part.differs else 'same'}"
+                f"segment {part.index + 1} (index {part.index}): "
+                + (f"differs in {', '.join(part.differs)}" if part.differs else "same")
                 for part in again
             ]
         else:
@@ -161,20 +162,17 @@ def _verify(options: argparse.Namespace) -> Answer:
 
 
 def _models(options: argparse.Namespace) -> Answer:
-    from studio.report import models_report
+    from studio.report import models_report, support_matrix
 
     rows = models_report()
+    here = ["here", *("yes" if row["present"] else "no" for row in rows)]
+    table = [[*cells, last] for cells, last in zip(support_matrix(), here, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
-        f"{row['id']:<28} {'here' if row['present'] else 'not here':<9} {'/'.join(row['tasks']):<8} "
-        f"encoder reuse {_tick(row['encoder_reuse'])}  segment reuse {_tick(row['segment_reuse'])}  "
-        f"FlowCache {', '.join(row['flowcache_modes']) or 'no'}  {row['licence']}"
-        for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        for cells in table
     ]
     return rows, "\n".join(lines), 0
-
-
-def _tick(value: bool) -> str:
-    return "yes" if value else "no "
 
 
 def _doctor(options: argparse.Namespace) -> Answer:

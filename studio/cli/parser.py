@@ -31,7 +31,9 @@ def _seed_list(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise BadInput("seeds", text, "Give whole numbers with commas between, like 7,8,9.") from None
+        raise BadInput(
+            "seeds", text, "Give whole numbers with commas between, like 7,8,9."
+        ) from None
 
 
 def _number(field: str, kind: Callable[[str], float]) -> Callable[[str], float]:
@@ -54,7 +56,18 @@ def build() -> Parser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     _common(parser, json=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for add in (_generate, _retake, _takes, _show, _accept, _export, _verify, _models, _doctor, _bench):
+    for add in (
+        _generate,
+        _retake,
+        _takes,
+        _show,
+        _accept,
+        _export,
+        _verify,
+        _models,
+        _doctor,
+        _bench,
+    ):
         add(commands)
     return parser
 
@@ -62,7 +75,9 @@ def build() -> Parser:
 def _common(parser: argparse.ArgumentParser, json: bool = True) -> None:
     where = "folder that holds everything (default: $RETAKE_LIBRARY, or your data folder)"
     # SUPPRESS lets --library stand before or after the command.
-    parser.add_argument("--library", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=where)
+    parser.add_argument(
+        "--library", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=where
+    )
     if json:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -88,7 +103,9 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
 
 def _seeds(parser: argparse.ArgumentParser, of_what: str) -> None:
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--seed", type=_number("seed", int), metavar="X", help=f"one seed for {of_what}")
+    group.add_argument(
+        "--seed", type=_number("seed", int), metavar="X", help=f"one seed for {of_what}"
+    )
     group.add_argument("--seeds", type=_seed_list, metavar="X,Y,..", help="one seed a segment")
 
 
@@ -103,7 +120,9 @@ def _generate(commands: argparse._SubParsersAction) -> None:
 
 
 def _retake(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("retake", help="keep the first N segments of a take, make the rest anew")
+    parser = commands.add_parser(
+        "retake", help="keep the first N segments of a take, make the rest anew"
+    )
     parser.add_argument("take", metavar="TAKE", help="id, beginning of one, or `latest`")
     parser.add_argument("--keep", type=_number("keep", int), required=True, metavar="N")
     parser.add_argument("--prompt", metavar="TEXT", help="another prompt (with --keep 0)")
@@ -134,21 +153,29 @@ def _accept(commands: argparse._SubParsersAction) -> None:
 def _export(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("export", help="write a take to a file, or several side by side")
     parser.add_argument("takes", nargs="+", metavar="TAKE")
-    parser.add_argument("--to", type=Path, required=True, metavar="FILE", help=".mp4, .webm or .gif")
-    parser.add_argument("--scale", type=_number("scale", int), default=1, metavar="N", help="times larger")
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="FILE", help=".mp4, .webm or .gif"
+    )
+    parser.add_argument(
+        "--scale", type=_number("scale", int), default=1, metavar="N", help="times larger"
+    )
     parser.add_argument("--overwrite", action="store_true")
     _common(parser)
 
 
 def _verify(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("verify", help="check every file of the library against its checksum")
+    parser = commands.add_parser(
+        "verify", help="check every file of the library against its checksum"
+    )
     parser.add_argument("--recompute", metavar="TAKE", help="generate a take anew and compare")
     parser.add_argument("--rebuild", action="store_true", help="build history.sqlite anew")
     _common(parser)
 
 
 def _models(commands: argparse._SubParsersAction) -> None:
-    _common(commands.add_parser("models", help="models, what they can do, and whether they are here"))
+    _common(
+        commands.add_parser("models", help="models, what they can do, and whether they are here")
+    )
 
 
 def _doctor(commands: argparse._SubParsersAction) -> None:

@@ -5,22 +5,25 @@ result files, exports. Everything that runs ffmpeg.
 Does not belong here: which segments make a take, where files live (reuse/), what a model returns.
 """
 
+from studio.media import ffmpeg
 from studio.media.decode import decode
 from studio.media.encode import write_segment
 from studio.media.errors import DiskFull, MediaError
-from studio.media.export import export
+from studio.media.export import EXPORTS, export
 from studio.media.join import check_audio, join
 from studio.media.metadata import read_metadata
 from studio.media.poster import write_image, write_poster
 from studio.media.probe import VideoInfo, probe
 
 __all__ = [
+    "EXPORTS",
     "DiskFull",
     "MediaError",
     "VideoInfo",
     "check_audio",
     "decode",
     "export",
+    "ffmpeg",
     "join",
     "probe",
     "read_metadata",

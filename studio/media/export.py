@@ -29,6 +29,8 @@ PICTURE = {
     ".gif": ("-vf", "split[a][b];[a]palettegen[p];[b][p]paletteuse", "-loop", "0", "-f", "gif"),
 }
 SOUND = {".mp4": ("-c:a", "aac", "-b:a", "192k"), ".webm": ("-c:a", "libopus", "-b:a", "128k")}
+EXPORTS = (*PICTURE, ".png")
+"""File names may end so."""
 FASTEST = 240
 """Frames in a second."""
 
@@ -57,7 +59,7 @@ def export(
     Raises MediaError for what cannot be done, and leaves nothing half-written.
     """
     kind = out.suffix.lower()
-    if kind not in PICTURE and kind != ".png":
+    if kind not in EXPORTS:
         found = kind or "a name without a suffix"
         raise MediaError(f"{out.name}: {found} cannot be written. Use .mp4, .webm or .gif")
     if not takes:

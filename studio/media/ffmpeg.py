@@ -31,6 +31,15 @@ def binary() -> str:
         raise MediaError("ffmpeg was not found. Install it: pip install imageio-ffmpeg") from error
 
 
+def version() -> str:
+    """`ffmpeg 7.1`, say. Raises MediaError if it is missing or does not start."""
+    try:
+        told = subprocess.run([binary(), "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise MediaError(f"ffmpeg does not start: {error}") from error
+    return " ".join(told.stdout.split("\n", 1)[0].replace("version ", "").split()[:2])
+
+
 def url(path: Path) -> str:
     """`path` as ffmpeg takes it literally, whatever its name begins with or contains."""
     return f"file:{os.path.abspath(path)}"

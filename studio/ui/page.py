@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import gradio as gr
 
 from studio import actions
@@ -26,7 +29,9 @@ def build(library: Library, engine: Engine, worker: Worker) -> gr.Blocks:
         with _toasts():
             actions.check(engine, MODEL, given, chosen)
             worker.submit(
-                lambda watch: actions.generate(library, engine, MODEL, given, chosen, on_event=watch)
+                lambda watch: actions.generate(
+                    library, engine, MODEL, given, chosen, on_event=watch
+                )
             )
         return worker.snapshot.told
 
@@ -92,14 +97,15 @@ def _seed(text: str) -> list[int] | None:
         raise gr.Error(f"seed: {text!r} cannot be used. Give a whole number.") from None
 
 
-class _toasts:
+@contextmanager
+def _toasts() -> Iterator[None]:
     """Shows an error that was written for the person as a toast."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and is_known(error):
+    try:
+        yield
+    except Exception as error:
+        if is_known(error):
             raise gr.Error(str(error), print_exception=False) from error
+        raise
 
 
 def _status(snapshot: Snapshot) -> str:

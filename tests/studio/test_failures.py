@@ -103,7 +103,7 @@ def test_out_of_memory_is_said_in_words(library, monkeypatch):
         raise MemoryError
 
     inject("denoise", monkeypatch, engine, out_of_memory)
-    with pytest.raises(RenderFailed, match="not enough memory.*smaller size"):
+    with pytest.raises(RenderFailed, match=r"not enough memory.*smaller size"):
         actions.generate(library, engine, "starter", {"prompt": PROMPT, "steps": STEPS}, [2])
 
 
@@ -201,7 +201,11 @@ def test_sigint_ends_a_command_with_130_and_a_kept_segment(library):
 
 def test_render_refuses_before_any_model_is_loaded(library):
     engine = Engine()
-    for given in ({"prompt": PROMPT, "width": 97}, {"prompt": " "}, {"prompt": PROMPT, "segments": 0}):
+    for given in (
+        {"prompt": PROMPT, "width": 97},
+        {"prompt": " "},
+        {"prompt": PROMPT, "segments": 0},
+    ):
         with pytest.raises(ValueError):
             actions.generate(library, engine, "starter", given)
     assert engine.pipeline("starter").loaded == frozenset()

@@ -21,7 +21,7 @@ def test_a_recipe_cannot_be_changed_in_place_and_refuses_unknown_fields():
     recipe = Recipe.make("starter", prompt="a boat")
     with pytest.raises(ValidationError):
         recipe.steps = 3
-    with pytest.raises(BadInput, match="stepz.*fields are"):
+    with pytest.raises(BadInput, match=r"stepz.*fields are"):
         Recipe.make("starter", prompt="a boat", stepz=3)
 
 

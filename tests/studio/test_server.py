@@ -71,7 +71,9 @@ def test_other_hosts_and_pages_of_others_are_refused(address):
     assert httpx.get(f"{address}/api/health", headers={"Origin": address}).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["nothing", "0" * 40, "../history.sqlite", "%2e%2e%2fhistory.sqlite"])
+@pytest.mark.parametrize(
+    "name", ["nothing", "0" * 40, "../history.sqlite", "%2e%2e%2fhistory.sqlite"]
+)
 def test_media_is_served_by_id_and_never_by_path(address, name):
     assert httpx.get(f"{address}/api/takes/{name}/result").status_code == 404
 
