@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.errors import BadInput
 from pipelines.frames import Chain
@@ -112,7 +112,8 @@ class SegmentOutput:
 class Pipeline(Protocol):
     """A model, opened but with no weights in memory until a `load_…` or an `encode` needs them."""
 
-    capabilities: ClassVar[Capabilities]
+    capabilities: Capabilities
+    """Of the class, or of the opened checkpoint where checkpoints of one family differ."""
 
     @property
     def loaded(self) -> frozenset[str]:
@@ -159,7 +160,7 @@ class Pipeline(Protocol):
 class BasePipeline:
     """Refuses by default; a model overrides what it can do."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(tasks=())
+    capabilities: Capabilities = Capabilities(tasks=())
 
     @classmethod
     def require_segment_reuse(cls, keep: int) -> None:

@@ -99,6 +99,13 @@ class Checkpoint:
             return {}
         return read_json(path)
 
+    def signature(self, component: str) -> tuple[tuple[str, int, int], ...]:
+        """(name, bytes, time of change) of each file of a component: tells whether it was changed
+        on disk, without reading it."""
+        files = sorted((self.folder / component).rglob("*"))
+        stats = [(path.name, path.stat()) for path in files if path.is_file()]
+        return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
     def check(self, components: Iterable[str] = (*ENCODERS, *DENOISER)) -> None:
         """Raises BadInput naming the first component that is missing, broken or cut short."""
         for component in components:

@@ -6,6 +6,7 @@ torch, diffusers and transformers are imported where a stage first needs them, n
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,7 +40,7 @@ class SkyReelsV2(BasePipeline):
     """Diffusion forcing in chained segments. Segment i starts from the clean latents of the last M
     frames of segment i - 1, and from nothing else of it."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: Capabilities = Capabilities(
         tasks=(Task.T2V, Task.I2V), encoder_reuse=True, segment_reuse=True
     )
     pipeline_classes: ClassVar[tuple[str, ...]] = PIPELINES
@@ -49,8 +50,10 @@ class SkyReelsV2(BasePipeline):
         self, checkpoint: Checkpoint, dtype: str | torch.dtype | None, device: str | None
     ) -> None:
         self.checkpoint = checkpoint
+        self.capabilities = replace(type(self).capabilities, tasks=tasks(checkpoint))
         self._wanted = (dtype, device)
         self._components: dict[str, Any] = {}
+        self._signatures: dict[str, Any] = {}
 
     @classmethod
     def open(
@@ -111,6 +114,7 @@ class SkyReelsV2(BasePipeline):
 
         for name in ENCODERS:
             self._components.pop(name, None)
+            self._signatures.pop(name, None)
         free_memory(self.device)
 
     def encode(self, recipe: Request) -> Tensors:
@@ -184,6 +188,8 @@ class SkyReelsV2(BasePipeline):
                 generator,
                 self._reporter(on_step, len(rows)),
             )
+            if self.device.startswith("cuda"):
+                torch.cuda.synchronize()
             denoised = time.perf_counter()
             dropped = recipe.overlap if i else 0
             frames = decode.decode(vae, latents, dropped)
@@ -201,13 +207,18 @@ class SkyReelsV2(BasePipeline):
         )
 
     def _load(self, names: tuple[str, ...]) -> None:
+        """Loads what is not in memory, or is there from files that have changed since: keys are
+        made of the files on disk, and the weights in use have to be those."""
         from pipelines.skyreels_v2.components import load_component
 
-        missing = [name for name in names if name not in self._components]
-        self.checkpoint.check(missing)
-        for name in missing:
+        signatures = {name: self.checkpoint.signature(name) for name in names}
+        stale = [name for name in names if self._signatures.get(name) != signatures[name]]
+        self.checkpoint.check(stale)
+        for name in stale:
+            self._components.pop(name, None)
             dtype = VAE_DTYPE if name == "vae" else self.dtype
             self._components[name] = load_component(self.checkpoint, name, dtype, self.device)
+            self._signatures[name] = signatures[name]
 
     def _latent_shape(self, recipe: Request) -> tuple[int, int, int, int, int]:
         """`[1, C, Fo, h, w]`"""

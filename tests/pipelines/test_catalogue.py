@@ -87,6 +87,7 @@ def test_a_folder_trained_in_blocks_gets_defaults_that_fill_them(tiny, recipe, t
     config.write_text(json.dumps(json.loads(config.read_text()) | {"num_frame_per_block": 3}))
     model = catalogue.find(str(folder))
     assert model.capabilities.tasks == ("T2V",)
+    assert catalogue.open_pipeline(model, device="cpu").capabilities.tasks == ("T2V",)
     assert (model.defaults["causal_block"], model.defaults["frames"]) == (3, 93)
     assert model.defaults["overlap"] == 9
     catalogue.open_pipeline(model, device="cpu").plan(recipe.but(**model.defaults))

@@ -109,6 +109,18 @@ def test_generating_loads_no_encoder_and_needs_none_on_disk(tiny, recipe, tmp_pa
         second.encode(recipe)
 
 
+def test_weights_that_change_on_disk_are_read_again(tiny, recipe, whole, tmp_path, one_thread):
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(tiny, tmp_path / "model")
+    pipeline = SkyReelsV2.open(folder, device="cpu")
+    assert_same(chain(pipeline, recipe)[1], whole[1])
+    file = folder / "transformer" / "diffusion_pytorch_model.safetensors"
+    weights = load_file(file)
+    save_file({name: weight * 1.1 for name, weight in weights.items()}, file)
+    assert not np.array_equal(chain(pipeline, recipe)[1].frames, whole[1].frames)
+
+
 class Cancelled(Exception):
     pass
 
