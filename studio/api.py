@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from studio.engine import Engine
 from studio.library import Library
-from studio.ui.page import THEME, build
+from studio.ui.page import CSS, THEME, build
 from studio.worker import Worker
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -59,4 +59,4 @@ def create_app(library: Library, host: str, port: int) -> FastAPI:
         return FileResponse(path, media_type="video/mp4", headers=FOREVER)
 
     page = build(library, Engine(), worker)
-    return gr.mount_gradio_app(app, page, path="/", theme=THEME, show_error=True)
+    return gr.mount_gradio_app(app, page, path="/", theme=THEME, css=CSS, show_error=True)

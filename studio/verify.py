@@ -63,9 +63,11 @@ def recompute(
 def _compare(
     library: Library, segment: SegmentRef, frames: np.ndarray, boundary: Tensors, take: Take
 ) -> tuple[tuple[str, ...], Tensors]:
-    """What differs, and the stored boundary for the next segment (the new one if it is gone)."""
+    """What differs, and the boundary for the next segment: the stored one, so that segments are
+    judged apart; the new one if what is stored is damaged."""
     store = library.store
-    differs = ["file"] if store.faults("segments", segment.id) else []
+    damaged = bool(store.faults("segments", segment.id))
+    differs = ["file"] if damaged else []
     try:
         manifest = store.manifest("segments", segment.id)
         entry = Entry("segments", segment.id, store.folder("segments", segment.id), manifest)
@@ -78,7 +80,7 @@ def _compare(
         differs.append("boundary")
     if not _same_video(frames, entry.file(VIDEO), take.recipe.fps):
         differs.append("video")
-    return tuple(differs), kept
+    return tuple(differs), boundary if damaged else kept
 
 
 def _equal(one: Tensors, other: Tensors) -> bool:

@@ -70,7 +70,8 @@ class Worker:
                 rendered = work(functools.partial(self._watch, number))
                 made = rendered.sources.count("generated")
                 told = f"{made} of {len(rendered.sources)} segments new, "
-                told += f"{rendered.timings['total']:.1f} s"
+                told += f"{rendered.timings['total']:.1f} s. Seeds: "
+                told += ", ".join(map(str, rendered.take.seeds))
                 self._show(Snapshot(number, "done", told, rendered.take.id))
             except Cancelled:
                 told = "Cancelled. Finished segments are kept; run the same again to go on."

@@ -13,7 +13,10 @@ from studio.errors import BadInput, is_known
 from studio.library import Library
 from studio.worker import Snapshot, Worker
 
-THEME = gr.themes.Soft(primary_hue="teal", neutral_hue="slate", font=["system-ui", "sans-serif"])
+THEME = gr.themes.Default(
+    primary_hue="teal", neutral_hue="slate", font=["system-ui", "sans-serif"]
+)
+CSS = "footer {display: none !important} #status {min-height: 1.5em}"
 SAMPLE = "a red boat drifting left over the sea at sunset"
 MODEL = "starter"
 TICK_SECONDS = 0.5
@@ -72,7 +75,7 @@ def build(library: Library, engine: Engine, worker: Worker) -> gr.Blocks:
                 segments = gr.Slider(1, 12, 4, step=1, label="Segments (2 s each)")
                 seed = gr.Textbox("", label="Seed", placeholder="empty: a new one", max_lines=1)
                 make = gr.Button("Generate", variant="primary")
-                keep = gr.Slider(0, 11, 2, step=1, label="Keep the first … segments")
+                keep = gr.Slider(0, 11, 2, step=1, label="Keep the first")
                 again = gr.Button("Retake the rest")
                 stop = gr.Button("Cancel", variant="stop")
             with gr.Column(scale=2):

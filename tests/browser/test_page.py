@@ -41,9 +41,11 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on(
         "request",
-        lambda request: faults.append(request.url)
-        if not request.url.startswith((address, "data:", "blob:"))
-        else None,
+        lambda request: (
+            faults.append(request.url)
+            if not request.url.startswith((address, "data:", "blob:"))
+            else None
+        ),
     )
     opened.goto(address)
     expect(opened.get_by_role("button", name="Generate")).to_be_visible(timeout=30_000)
