@@ -123,18 +123,22 @@ class SkyReelsV2(BasePipeline):
         import torch
 
         from pipelines.skyreels_v2 import encoders
+        from pipelines.skyreels_v2.threads import steady_threads
 
         outputs: Tensors = {}
-        with torch.no_grad():
-            if recipe.image is not None:
-                picture = images.read_image(Path(recipe.image), recipe.width, recipe.height)
-                self._load(("vae",))
-                outputs["image_latents"] = encoders.encode_image(self._components["vae"], picture)
-            self.load_encoders()
+        if recipe.image is not None:
+            picture = images.read_image(Path(recipe.image), recipe.width, recipe.height)
+            self._load(("vae",))
+            vae = self._components["vae"]
+            with torch.no_grad(), steady_threads(vae):
+                outputs["image_latents"] = encoders.encode_image(vae, picture)
+        self.load_encoders()
+        tokenizer, text_encoder = self._components["tokenizer"], self._components["text_encoder"]
+        with torch.no_grad(), steady_threads(text_encoder):
             for name in ("prompt", "negative_prompt"):
                 outputs[f"{name}_embeds"] = encoders.encode_prompt(
-                    self._components["tokenizer"],
-                    self._components["text_encoder"],
+                    tokenizer,
+                    text_encoder,
                     getattr(recipe, name),
                     self.checkpoint.max_sequence_length,
                 )
@@ -160,6 +164,7 @@ class SkyReelsV2(BasePipeline):
         import torch
 
         from pipelines.skyreels_v2 import decode, denoise, schedule
+        from pipelines.skyreels_v2.threads import steady_threads
 
         check_recipe(recipe, self.checkpoint)
         shape = self._latent_shape(recipe)
@@ -167,7 +172,7 @@ class SkyReelsV2(BasePipeline):
         self.load_denoiser()
         transformer, vae = self._components["transformer"], self._components["vae"]
         began = time.perf_counter()
-        with torch.inference_mode():
+        with torch.inference_mode(), steady_threads(transformer, vae):
             # The block size stays in the transformer's config from one call to the next.
             transformer._set_ar_attention(recipe.causal_block)
             rows = schedule.make_schedule(

@@ -71,11 +71,19 @@ def test_the_causal_block_of_one_job_does_not_reach_the_next(pipeline, recipe, w
     assert_same(chain(pipeline, recipe)[1], whole[1])
 
 
+def test_the_number_of_threads_does_not_show(pipeline, recipe, whole):
+    torch.set_num_threads(2)
+    try:
+        assert_same(chain(pipeline, recipe)[1], whole[1])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
 def test_a_fresh_process_makes_the_same_bits(whole, tiny, tmp_path):
     torch.save(whole[0].boundary, tmp_path / "boundary.pt")
     script = """
 import sys, torch, numpy
-torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[3])
 from conftest import Recipe, seeded
 from pipelines.skyreels_v2 import SkyReelsV2
