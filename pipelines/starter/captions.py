@@ -16,13 +16,13 @@ COLOUR_WORDS = {
 }
 ACTOR_WORDS = {
     "boat": ("boat", "boat", "ship", "sailboat", "sailing boat", "yacht", "little boat", "vessel"),
-    "balloon": ("balloon", "balloon", "hot air balloon", "hot-air balloon", "airship", "balloon ride"),
+    "balloon": ("balloon", "balloon", "hot air balloon", "hot-air balloon", "airship"),
     "bird": ("bird", "bird", "seagull", "gull", "dove", "little bird", "songbird", "crow"),
     "kite": ("kite", "kite", "paper kite", "diamond kite", "little kite", "toy kite"),
 }
 ACTION_WORDS = {
-    "boat": ("sailing", "drifting", "gliding", "moving", "cruising", "floating", "going", "heading"),
-    "balloon": ("drifting", "floating", "flying", "gliding", "moving", "hovering", "going", "heading"),
+    "boat": ("sailing", "drifting", "gliding", "moving", "cruising", "floating", "heading"),
+    "balloon": ("drifting", "floating", "flying", "gliding", "moving", "hovering", "heading"),
     "bird": ("flying", "gliding", "soaring", "drifting", "flapping", "moving", "going", "heading"),
     "kite": ("flying", "drifting", "floating", "soaring", "dancing", "moving", "going", "heading"),
 }
@@ -43,7 +43,8 @@ LAND_PHRASES = {
         "over the countryside", "above green fields",
     ),
     "desert": (
-        "over a desert", "over the desert", "across the desert", "above sand dunes", "over the dunes",
+        "over a desert", "over the desert", "across the desert", "above sand dunes",
+        "over the dunes",
         "above the desert", "over desert sand", "across sandy dunes", "over the sahara",
     ),
     "snowy mountains": (
@@ -76,7 +77,8 @@ OPENERS = (
     "i want to see", "a dreamy view of", "make a video of", "once upon a time,",
 )  # fmt: skip
 EXTRAS = (
-    "slowly", "gently", "calm", "beautiful", "with clouds", "peaceful", "high quality", "soft light",
+    "slowly", "gently", "calm", "beautiful", "with clouds", "peaceful", "high quality",
+    "soft light",
     "in the wind", "storybook style", "4k", "very detailed", "all alone", "clouds drift by",
     "a quiet scene", "smooth motion",
 )  # fmt: skip
@@ -87,13 +89,11 @@ MISSING_RATE = 0.06  # of each part, in casual captions
 def plain_caption(scene: Scene) -> str:
     """The one canonical sentence of a scene."""
     land = {"sea": "the sea", "desert": "a desert"}.get(scene.land, scene.land)
-    return (
-        f"a {scene.colour} {scene.actor} drifting {scene.direction} over {land} at {scene.time}"
-    )
+    return f"a {scene.colour} {scene.actor} drifting {scene.direction} over {land} at {scene.time}"
 
 
 def random_caption(scene: Scene, rng: np.random.Generator) -> tuple[str, tuple[bool, ...]]:
-    """A caption of the scene and, in the order land, time, actor, colour, direction, what it says."""
+    """A caption of the scene, and which of land, time, actor, colour, direction it says."""
     casual = rng.random() < 0.5
     said = {
         part: not (casual and rng.random() < MISSING_RATE)

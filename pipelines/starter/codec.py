@@ -6,6 +6,8 @@ boundaries, flat memory. The interface is the part of AutoencoderKLWan that pipe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.models.autoencoders.vae import DecoderOutput, DecoderTiny, EncoderTiny
@@ -29,11 +31,37 @@ class PointDistribution:
         return self.mean
 
 
+class DetailDecoder(nn.Module):
+    """Adds to TAESD's decoder what it is too narrow for: edges and small shapes.
+
+    Wide convolutions over cells, then every cell unfolds into its 8 x 8 pixels; 0 when untrained.
+    """
+
+    def __init__(self, z_dim: int, width: int, layers: int, channels: int, cell: int):
+        super().__init__()
+        self.enter = nn.Conv2d(z_dim, width, 3, padding=1)
+        self.mix = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(layers))
+        self.join = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(layers))
+        self.leave = nn.Conv2d(width, channels * cell**2, 1)
+        self.unfold = nn.PixelShuffle(cell)
+        for layer in (*self.join, self.leave):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """Normalised latents [N, z_dim, h, w] -> [N, channels, cell h, cell w]."""
+        hidden = self.enter(z)
+        for mix, join in zip(self.mix, self.join, strict=True):
+            hidden = hidden + join(nn.functional.silu(mix(nn.functional.silu(hidden))))
+        return self.unfold(self.leave(nn.functional.silu(hidden)))
+
+
 class FrameStackCodec(ModelMixin, ConfigMixin):
     """Video [B, 3, 1 + 4k, H, W] in -1..1 <-> latents [B, z_dim, 1 + k, H / 8, W / 8].
 
     The first frame is repeated four times and the rest taken in fours; each group is a picture
-    of 12 channels for the 2-D autoencoder of TAESD (diffusers' EncoderTiny and DecoderTiny).
+    of 12 channels for the 2-D autoencoder of TAESD (diffusers' EncoderTiny and DecoderTiny); with
+    a `detail_width`, a DetailDecoder helps it.
     `latents_mean` and `latents_std` normalise latents for the transformer; `latents_rgb` maps
     normalised latents to a small picture: 24 rows of (r, g, b), then the bias, in -1..1.
     """
@@ -51,6 +79,8 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
         block_out_channels: tuple[int, ...] = (32, 32, 32, 32),
         num_encoder_blocks: tuple[int, ...] = (1, 2, 2, 2),
         num_decoder_blocks: tuple[int, ...] = (2, 2, 2, 1),
+        detail_width: int = 0,
+        detail_layers: int = 3,
         frames_per_slice: int = 16,
     ):
         super().__init__()
@@ -60,6 +90,10 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
         self.decoder = DecoderTiny(
             z_dim, channels, num_decoder_blocks, block_out_channels, 2, "relu", "nearest"
         )
+        if detail_width:
+            self.detail = DetailDecoder(
+                z_dim, detail_width, detail_layers, channels, scale_factor_spatial
+            )
 
     def encode(self, x: torch.Tensor, return_dict: bool = True):
         """x [B, 3, 1 + 4k, H, W] -> .latent_dist of [B, z_dim, 1 + k, H / 8, W / 8].
@@ -76,13 +110,25 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
     def decode(self, z: torch.Tensor, return_dict: bool = True):
         """z [B, z_dim, T, h, w] -> video [B, 3, 1 + 4 (T - 1), 8 h, 8 w] in -1..1."""
         batch = len(z)
-        stacks = self._in_slices(self.decoder, z.transpose(1, 2).flatten(0, 1))
+        stacks = self._in_slices(self.decode_stacks, z.transpose(1, 2).flatten(0, 1))
         video = unstack_frames(stacks, batch).clamp(-1, 1)
         return DecoderOutput(sample=video) if return_dict else (video,)
 
-    def _in_slices(self, module: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        """Run the 2-D network over a few latent frames at a time: memory does not grow with T."""
-        return torch.cat([module(part) for part in x.split(self.config.frames_per_slice)])
+    def decode_stacks(self, z: torch.Tensor) -> torch.Tensor:
+        """Latent frames [N, z_dim, h, w] -> stacks [N, 12, 8 h, 8 w], not yet clamped."""
+        if not self.config.detail_width:
+            return self.decoder(z)
+        mean, std = (
+            z.new_tensor(values).view(1, -1, 1, 1)
+            for values in (self.config.latents_mean, self.config.latents_std)
+        )
+        return self.decoder(z) + self.detail((z - mean) / std)
+
+    def _in_slices(
+        self, network: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+    ) -> torch.Tensor:
+        """Run a 2-D network over a few latent frames at a time: memory does not grow with T."""
+        return torch.cat([network(part) for part in x.split(self.config.frames_per_slice)])
 
     def _check_video(self, x: torch.Tensor) -> None:
         frames, (height, width) = x.shape[2], x.shape[3:]

@@ -175,14 +175,15 @@ def _paint_sky(image, sky, horizon, sun_x, rng):
 def _paint_clouds(image, sky, amb, speed, t, rng):
     colour = np.full(3, 255 * 0.55 * amb) + np.array(sky[0]) * 0.45
     for _ in range(rng.integers(1, 4)):
-        start, cy, size = rng.uniform(0, WIDTH), rng.uniform(0.08, 0.38) * HEIGHT, rng.uniform(6, 11)
+        start, cy = rng.uniform(0, WIDTH), rng.uniform(0.08, 0.38) * HEIGHT
+        size = rng.uniform(6, 11)
         drift = -speed * rng.uniform(0.3, 0.5)
         cx = (start + drift * t + 20) % (WIDTH + 40) - 20
         rows = slice(max(0, int(cy - size * 0.5 - 2)), min(HEIGHT, int(cy + size * 0.5 + 4)))
         x, y = _grid(rows)
         puffs = [
-            _ellipse(x, y, cx + k * size * 0.8, cy + abs(k) * 1.5, size * (0.9 - 0.25 * abs(k)), size * 0.42)
-            for k in (-1, 0, 1)
+            _ellipse(x, y, cx + k * size * 0.8, cy + dip, size * (0.9 - dip / 6), size * 0.42)
+            for k, dip in ((-1, 1.5), (0, 0.0), (1, 1.5))
         ]
         _over(image[:, rows], colour, _coverage(np.minimum.reduce(puffs)) * 0.8)
 
@@ -270,7 +271,8 @@ def actor_shapes(actor: str, u, v, flap):
             parts.append((_moving_triangle(u, v, wing if side > 0 else wing[::-1]), 1.0))
         body = _ellipse(u, v, 0, 0, 5.0, 2.5)
         beak = _polygon(u, v, [(5.0, -2.4), (8.2, -0.8), (5.0, 0.2)])
-        return [*parts, (beak, (240, 150, 40)), (body, 0.9), (_ellipse(u, v, 4.2, -1.2, 2.1, 2.0), 0.9)]
+        head = _ellipse(u, v, 4.2, -1.2, 2.1, 2.0)
+        return [*parts, (beak, (240, 150, 40)), (body, 0.9), (head, 0.9)]
     lean = u - 0.25 * v
     diamond = np.abs(lean) * 0.78 + np.abs(v) * 0.62 - 4.6
     fall = v - 6.5

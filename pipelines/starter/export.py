@@ -1,4 +1,4 @@
-"""Writes a checkpoint folder in the diffusers layout: fp16 safetensors, configs, model_index.json."""
+"""Writes a checkpoint folder in the diffusers layout: fp16 safetensors and configs."""
 
 from __future__ import annotations
 

@@ -126,12 +126,11 @@ def train_text_encoder(steps: int, seed: int = 0, batch: int = 256, log=print):
         captions, labels = _batch(rng, batch)
         parts, mask = logits_of(captions)
         weight = mask.float() / mask.sum(1, keepdim=True)
-        loss = sum(
-            (F.cross_entropy(p.transpose(1, 2), _targets(labels[:, k], p), reduction="none") * weight)
-            .sum(1)
-            .mean()
-            for k, p in enumerate(parts)
-        )
+        loss = 0.0
+        for k, part in enumerate(parts):
+            targets = _targets(labels[:, k], part)
+            each = F.cross_entropy(part.transpose(1, 2), targets, reduction="none")
+            loss = loss + (each * weight).sum(1).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -164,7 +163,8 @@ def _targets(labels, logits):
 def _share_read(logits_of, rng) -> float:
     import torch
 
-    captions, labels = zip(*(training_caption(random_scene(rng), rng) for _ in range(512)), strict=True)
+    pairs = [training_caption(random_scene(rng), rng) for _ in range(512)]
+    captions, labels = zip(*pairs, strict=True)
     labels = torch.tensor(labels)
     with torch.no_grad():
         parts, mask = logits_of(list(captions))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import time
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -13,8 +12,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from .forcing import WINDOW_KINDS, Batch, draw_batch, forcing_loss
+from .forcing import STAGES, Batch, draw_batch, forcing_loss
+from .muon import Muon
 from .shards import load_shards
+from .team import Team
 from .text import encode_prompts
 
 SHORT_CLIP, LONG_CLIP = 9, 57  # frames of the clips in the shards
@@ -24,6 +25,7 @@ SHORT_CLIP, LONG_CLIP = 9, 57  # frames of the clips in the shards
 class TrainSettings:
     """What a run needs besides the models; minutes are wall time of this run."""
 
+    stage: str = "films"
     minutes: float = 60.0
     decay_minutes: float = 15.0
     learning_rate: float = 1.5e-3
@@ -39,8 +41,10 @@ class TrainSettings:
 class Trainer:
     """Holds models, optimisers and the moving average; `run` trains, `save` and `load` resume."""
 
-    def __init__(self, transformer, tokenizer, text_encoder, codec_config, settings, device="cpu"):
-        self.settings, self.device = settings, device
+    def __init__(
+        self, transformer, tokenizer, text_encoder, codec_config, settings, device="cpu", team=None
+    ):
+        self.settings, self.device, self.team = settings, device, team or Team()
         self.tokenizer = tokenizer
         self.models = torch.nn.ModuleDict(
             {"transformer": transformer.to(device), "text_encoder": text_encoder.to(device)}
@@ -64,9 +68,7 @@ class Trainer:
             {"params": text, "lr": s.text_learning_rate},
         ]
         # Muon on the blocks' matrices is what makes a small budget enough
-        muon = torch.optim.Muon(
-            matrices, lr=s.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-        )
+        muon = Muon(matrices, lr=s.learning_rate)
         adamw = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.01)
         for optimizer in (muon, adamw):
             for group in optimizer.param_groups:
@@ -76,27 +78,36 @@ class Trainer:
     def run(self, folder: Path, out: Path, log=print) -> None:
         """Train on the shards in `folder` until the time is over; checkpoints go to `out`."""
         s, started = self.settings, time.monotonic()
-        rng = np.random.default_rng([s.seed, self.step])
-        generator = torch.Generator().manual_seed(s.seed * 1_000_003 + self.step)
+        rng = np.random.default_rng([s.seed, self.step, self.team.rank])
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        kinds = STAGES[s.stage]
         clips, saved, losses = _load_clips(folder), started, {}
         while True:
             minutes = (time.monotonic() - started) / 60
-            if minutes >= s.minutes or (s.max_steps and self.step >= s.max_steps):
+            over = minutes >= s.minutes or (s.max_steps is not None and self.step >= s.max_steps)
+            if self.team.meets(self.step):
+                over = self.team.agree(over)
+                self.team.average([*self.models.parameters(), *self.average.parameters()])
+            elif self.team.size > 1:
+                over = False
+            if over:
                 break
             self._set_rate(minutes)
-            kind = WINDOW_KINDS[rng.choice(len(WINDOW_KINDS), p=[k.share for k in WINDOW_KINDS])]
+            kind = kinds[rng.choice(len(kinds), p=[k.share for k in kinds])]
             source = clips[rng.choice([n for n in clips if n >= 4 * kind.latent_frames - 3])]
             batch = draw_batch(source, kind, self.mean, self.std, s.actor_weight, rng)
             loss = self.train_step(batch, generator)
             losses.setdefault(kind.latent_frames, []).append(loss)
-            if self.step % 50 == 0:
+            if self.step % 25 == 0:
                 means = " ".join(f"{n}:{np.mean(v):.4f}" for n, v in sorted(losses.items()))
                 log(f"step {self.step} min {minutes:.1f} loss {means}")
                 losses = {}
             if time.monotonic() - saved > 60 * s.checkpoint_minutes:
-                self.save(out)
+                if self.team.rank == 0:
+                    self.save(out)
                 clips, saved = _load_clips(folder), time.monotonic()
-        self.save(out)
+        if self.team.rank == 0:
+            self.save(out)
 
     def _set_rate(self, minutes: float) -> None:
         s = self.settings
@@ -116,10 +127,9 @@ class Trainer:
         )
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        with _fast_attention(self.device):
-            embeds = encode_prompts(self.tokenizer, self.models["text_encoder"], batch.captions)
-            loss = forcing_loss(self.models["transformer"], batch, embeds, generator)
-            loss.backward()
+        embeds = encode_prompts(self.tokenizer, self.models["text_encoder"], batch.captions)
+        loss = forcing_loss(self.models["transformer"], batch, embeds, generator)
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.models.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -138,7 +148,7 @@ class Trainer:
         out.mkdir(parents=True, exist_ok=True)
         tensors = {f"models.{n}": p.detach() for n, p in self.models.named_parameters()}
         tensors |= {f"average.{n}": p for n, p in self.average.named_parameters()}
-        for name, parameter, state in self._states():
+        for name, _, state in self._states():
             for key, value in state.items():
                 tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
         tensors = {name: value.cpu().contiguous().clone() for name, value in tensors.items()}
@@ -180,6 +190,15 @@ class Trainer:
                 yield name, parameter, state
 
 
+def averaged_models(out: Path, transformer, text_encoder) -> None:
+    """Fill the two models with the moving average of a checkpoint written by Trainer.save."""
+    tensors = load_file(out / "state.safetensors")
+    with torch.no_grad():
+        for kind, model in (("transformer", transformer), ("text_encoder", text_encoder)):
+            for name, parameter in model.named_parameters():
+                parameter.copy_(tensors[f"average.{kind}.{name}"])
+
+
 def _load_clips(folder: Path) -> dict[int, dict]:
     """Frames in a clip -> the clips of that length."""
     found = {frames: load_shards(folder, frames) for frames in (SHORT_CLIP, LONG_CLIP)}
@@ -189,10 +208,3 @@ def _load_clips(folder: Path) -> dict[int, dict]:
             f"{folder} holds no clips of {LONG_CLIP} frames; run the data step first."
         )
     return found
-
-
-def _fast_attention(device: str):
-    """With a dense mask on a CPU the plain attention kernel is the fastest."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    return sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
