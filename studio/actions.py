@@ -64,7 +64,6 @@ def generate(
     name = session_name(session, recipe.prompt)
     spread = seeds.spread(chosen_seeds, recipe.segments)
     pipeline = engine.pipeline(recipe.model)
-    recipe = library.adopt(recipe)
     return render(library, pipeline, recipe, spread, session=name, on_event=on_event)
 
 
@@ -97,7 +96,7 @@ def retake(
     return render(
         library,
         engine.pipeline(recipe.model),
-        library.adopt(recipe),
+        recipe,
         spread,
         session=parent.session,
         parent=parent,

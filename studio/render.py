@@ -67,6 +67,7 @@ def render(
     """
     refuse_unused_inputs(recipe, pipeline)
     plan = pipeline.plan(recipe)
+    recipe = library.adopt(recipe)
     keys = Keys.of(pipeline, recipe, chosen_seeds, session, library.hashes)
     if parent is not None:
         refuse_unless_compatible(library, pipeline, parent, keep, recipe, keys)

@@ -1,0 +1,92 @@
+"""Files that a recipe names count by their content, never by their name."""
+
+from __future__ import annotations
+
+import pytest
+from PIL import Image
+
+from studio import actions
+from studio.engine import Engine
+from studio.errors import BadInput
+from studio.library import Library
+from tests.fixtures import tiny_skyreels
+from tests.studio.conftest import PROMPT
+
+SMALL = {"width": 32, "height": 32, "frames": 9, "overlap": 5, "segments": 2, "steps": 2}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> str:
+    """A checkpoint that takes a picture."""
+    return str(tiny_skyreels.build(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "my picture ü.png"
+    Image.new("RGB", (48, 40), (200, 30, 30)).save(path)
+    return path
+
+
+def from_picture(library, engine, tiny, picture, seed=1, **given):
+    recipe = {"prompt": PROMPT, "image": picture, **SMALL, **given}
+    return actions.generate(library, engine, tiny, recipe, [seed])
+
+
+def test_an_edited_picture_under_the_same_name_is_a_miss(library, engine, tiny, picture):
+    first = from_picture(library, engine, tiny, picture)
+    assert from_picture(library, engine, tiny, picture).encoder_source == "reused"
+    Image.new("RGB", (48, 40), (30, 30, 200)).save(picture)
+    edited = from_picture(library, engine, tiny, picture)
+    assert edited.encoder_source == "computed"
+    assert edited.sources == ["generated"] * 2
+    assert edited.take.id != first.take.id
+
+
+def test_the_same_picture_under_another_name_is_a_hit(library, engine, tiny, picture, tmp_path):
+    first = from_picture(library, engine, tiny, picture)
+    other = picture.rename(tmp_path / "renamed.png")
+    again = from_picture(library, engine, tiny, other)
+    assert again.take.id == first.take.id and again.sources == ["reused"] * 2
+
+
+def test_a_take_can_be_continued_after_its_picture_is_gone(library, engine, tiny, picture):
+    first = from_picture(library, engine, tiny, picture)
+    picture.unlink()
+    again = actions.retake(library, engine, first.take.id, 1, [9])
+    assert again.sources == ["reused", "generated"] and again.encoder_source == "reused"
+
+
+def test_a_library_with_pictures_can_be_moved(library, engine, tiny, picture, tmp_path):
+    first = from_picture(library, engine, tiny, picture)
+    library.close()
+    moved = library.folder.rename(tmp_path / "moved")
+    with Library(moved) as opened:
+        again = actions.retake(opened, engine, first.take.id, 1, [9])
+        assert again.sources == ["reused", "generated"]
+
+
+def test_a_changed_picture_with_a_kept_prefix_is_refused_by_name(library, engine, tiny, picture):
+    from studio.errors import NotCompatible
+
+    first = from_picture(library, engine, tiny, picture)
+    other = picture.with_name("other.png")
+    Image.new("RGB", (48, 40), (1, 2, 3)).save(other)
+    with pytest.raises(NotCompatible, match="image"):
+        actions.retake(library, engine, first.take.id, 1, [9], {"image": other})
+
+
+def test_a_file_that_is_no_picture_is_refused_before_a_model_is_loaded(library, tiny, tmp_path):
+    engine = Engine()
+    wrong = tmp_path / "notes.png"
+    wrong.write_text("not a picture")
+    with pytest.raises(BadInput, match="image"):
+        from_picture(library, engine, tiny, wrong)
+    assert engine.pipeline(tiny).loaded == frozenset()
+    assert list(library.store.keys("inputs")) == []
+
+
+def test_a_model_without_pictures_or_voices_refuses_them(library, engine, picture):
+    for field in ("image", "audio"):
+        with pytest.raises(BadInput, match=field):
+            actions.generate(library, engine, "starter", {"prompt": PROMPT, field: picture}, [1])
