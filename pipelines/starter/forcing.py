@@ -38,11 +38,11 @@ class WindowKind:
 STAGES = {
     "pictures": (WindowKind(1, 64, 0.8), WindowKind(3, 20, 0.2)),
     "films": (
-        WindowKind(1, 64, 0.12),
-        WindowKind(3, 24, 0.40),
+        WindowKind(1, 64, 0.18),
+        WindowKind(3, 24, 0.36),
         WindowKind(9, 8, 0.34),
-        WindowKind(12, 6, 0.07),
-        WindowKind(15, 5, 0.07),
+        WindowKind(12, 6, 0.06),
+        WindowKind(15, 5, 0.06),
     ),
 }
 

@@ -26,10 +26,10 @@ from .dataset import (
     actor_shapes,
 )
 
-LOOKS = 8  # frames of a clip that are searched for the actor
+LOOKS = 6  # frames of a clip that are searched for the actor
 SILHOUETTE_SCALE = 1.72
 NARROW, WIDE = 20.0, 40.0  # colour tolerances: against the scenery, and at all
-FFT_SHAPE = (2 * HEIGHT, 2 * WIDTH)
+FFT_SHAPE = (100, 135)  # room for a silhouette at any edge
 LIKELY_ROWS = slice(8, 52)  # where an actor's centre may be
 VISIBLE = 0.30  # least silhouette score of a visible actor
 SHADES = (1.0, 0.82)
@@ -146,7 +146,7 @@ def _silhouettes() -> tuple[list[str], np.ndarray]:
                 ring = ((distance > 1.5) & (distance < 5.0)).astype(np.float32)
                 names.append(actor)
                 kernels.append(inside / inside.sum() - ring / ring.sum())
-    return names, np.conj(np.fft.rfft2(np.array(kernels), FFT_SHAPE))
+    return names, np.conj(np.fft.rfft2(np.array(kernels, np.float32), FFT_SHAPE))
 
 
 def _scenery(land: str, time: str) -> np.ndarray:
@@ -194,7 +194,7 @@ def find_actor(frames: np.ndarray, land: str, time: str) -> Sighting:
     best = np.empty((len(looks), len(COLOURS), len(ACTORS)))
     where = np.empty(best.shape, int)
     for i, frame in enumerate(looks):
-        maps = np.fft.rfft2(colour_maps(frame, land, time), FFT_SHAPE)
+        maps = np.fft.rfft2(colour_maps(frame, land, time).astype(np.float32), FFT_SHAPE)
         scores = np.fft.irfft2(maps[:, None] * kernels[None], FFT_SHAPE)
         scores = np.roll(scores, (HEIGHT // 2, WIDTH // 2), (2, 3))[:, :, :HEIGHT, :WIDTH]
         scores = scores[:, :, LIKELY_ROWS].reshape(len(COLOURS), len(names), -1)
