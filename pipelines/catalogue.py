@@ -149,6 +149,8 @@ def find(model_id: str) -> Model:
         path = path.resolve()
         known = next((m for m in _MODELS if m.source == path), None)
         return known or _derived(str(path), path, path)
+    if path.is_absolute() or model_id.startswith("."):
+        raise BadInput("model", model_id, "There is no such folder.")
     if HUB_ID.fullmatch(model_id):
         snapshot = hub_snapshot(model_id)
         if snapshot is None:

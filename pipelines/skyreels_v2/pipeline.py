@@ -6,9 +6,11 @@ torch, diffusers and transformers are imported where a stage first needs them, n
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.base import (
@@ -28,7 +30,13 @@ from pipelines.skyreels_v2 import images
 from pipelines.skyreels_v2.checkpoint import DENOISER, ENCODERS, PIPELINES, Checkpoint
 from pipelines.skyreels_v2.defaults import defaults, tasks
 from pipelines.skyreels_v2.inputs import VAE_DTYPE, encoder_inputs, segment_inputs
-from pipelines.skyreels_v2.plan import check_recipe, latent_frames, make_plan, prefix_frames
+from pipelines.skyreels_v2.plan import (
+    check_recipe,
+    latent_frames,
+    latent_shape,
+    make_plan,
+    prefix_frames,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -82,6 +90,11 @@ class SkyReelsV2(BasePipeline):
     @property
     def loaded(self) -> frozenset[str]:
         return frozenset(self._components)
+
+    @property
+    def components(self) -> Mapping[str, Any]:
+        """What is in memory, by name: for what attaches to a model from outside."""
+        return MappingProxyType(self._components)
 
     @cached_property
     def _placement(self) -> tuple[str, str]:
@@ -167,7 +180,7 @@ class SkyReelsV2(BasePipeline):
         from pipelines.skyreels_v2.threads import steady_threads
 
         check_recipe(recipe, self.checkpoint)
-        shape = self._latent_shape(recipe)
+        shape = latent_shape(recipe, self.checkpoint)
         given = self._given(recipe, inputs, i, boundary, shape)
         self.load_denoiser()
         transformer, vae = self._components["transformer"], self._components["vae"]
@@ -224,17 +237,6 @@ class SkyReelsV2(BasePipeline):
             dtype = VAE_DTYPE if name == "vae" else self.dtype
             self._components[name] = load_component(self.checkpoint, name, dtype, self.device)
             self._signatures[name] = signatures[name]
-
-    def _latent_shape(self, recipe: Request) -> tuple[int, int, int, int, int]:
-        """`[1, C, Fo, h, w]`"""
-        checkpoint = self.checkpoint
-        return (
-            1,
-            checkpoint.config("transformer").get("in_channels", 16),
-            latent_frames(recipe.frames, checkpoint.temporal_factor),
-            recipe.height // checkpoint.spatial_factor,
-            recipe.width // checkpoint.spatial_factor,
-        )
 
     def _given(
         self,

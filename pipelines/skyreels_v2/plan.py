@@ -44,6 +44,17 @@ def latent_frames(frames: int, temporal_factor: int) -> int:
     return (frames - 1) // temporal_factor + 1 if frames else 0
 
 
+def latent_shape(recipe: Request, checkpoint: Checkpoint) -> tuple[int, int, int, int, int]:
+    """`[1, C, Fo, h, w]` of a segment."""
+    return (
+        1,
+        checkpoint.config("transformer").get("in_channels", 16),
+        latent_frames(recipe.frames, checkpoint.temporal_factor),
+        recipe.height // checkpoint.spatial_factor,
+        recipe.width // checkpoint.spatial_factor,
+    )
+
+
 def frames_fit(frames: int, temporal_factor: int, causal_block: int) -> bool:
     """Whether `frames` fill their latent frames, and those their causal blocks."""
     whole = frames > 0 and (frames - 1) % temporal_factor == 0

@@ -135,6 +135,12 @@ def test_an_unknown_name_is_answered_with_close_ones():
         catalogue.find("zzz")
 
 
+@pytest.mark.parametrize("name", ["/nowhere/at/all", "./nowhere", "~/nowhere-at-all", ".."])
+def test_a_folder_that_is_not_there_is_refused(name):
+    with pytest.raises(BadInput, match=r"There is no such folder|model_index\.json is missing"):
+        catalogue.find(name)
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"model_index\.json is missing"):
         catalogue.find(str(tmp_path))

@@ -150,7 +150,7 @@ def test_raising_from_on_step_cancels_within_a_step_and_leaves_the_pipeline_usab
 
 
 def test_a_failure_inside_the_model_leaves_the_pipeline_usable(pipeline, recipe, whole):
-    transformer = pipeline._components["transformer"]
+    transformer = pipeline.components["transformer"]
 
     def fail(*args):
         raise RuntimeError("out of luck")
@@ -220,5 +220,5 @@ def test_weights_stored_in_half_precision_run_in_single_on_the_cpu(tiny, recipe,
     model.half().save_pretrained(folder / "transformer")
     pipeline = SkyReelsV2.open(folder, device="cpu")
     pipeline.load_denoiser()
-    assert pipeline._components["transformer"].dtype == torch.float32
+    assert pipeline.components["transformer"].dtype == torch.float32
     assert pipeline.dtype == "float32"

@@ -97,7 +97,7 @@ def test_a_segment_of_the_starter_equals_diffusers(one_thread, recipe, ar_step):
     recipe = recipe.but(prompt="a red boat at sunset", **{**starter.defaults, **settings})
     (output,) = ours(pipeline, recipe, seeded(7))
     # diffusers cannot load the codec by its name in model_index.json: it gets ours.
-    theirs = caller(SkyReelsV2DiffusionForcingPipeline(**pipeline._components), 32)
+    theirs = caller(SkyReelsV2DiffusionForcingPipeline(**pipeline.components), 32)
     assert_tail_equals(theirs(recipe, seeded(7)), output.boundary)
 
 
