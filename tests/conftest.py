@@ -1,10 +1,21 @@
-"""What all tests share: no network, and threads that sleep while they wait."""
+"""What all tests share: a tiny checkpoint, no network, and threads that sleep while they wait."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 # Before torch is imported, here and in every process that a test starts.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> Path:
+    """A SkyReels-V2 checkpoint with random weights; read-only, copy it before damaging it."""
+    from tests.fixtures.tiny_skyreels import build
+
+    return build(tmp_path_factory.mktemp("checkpoints") / "tiny-skyreels")

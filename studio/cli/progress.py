@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from studio.errors import Cancelled
@@ -21,10 +22,10 @@ WORDS = {
 class Progress:
     """An `OnEvent`. Raises Cancelled once `asked()` says so."""
 
-    def __init__(self, asked, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, asked: Callable[[], bool], stream: TextIO | None = None) -> None:
         self.asked = asked
-        self.stream = stream
-        self.live = stream.isatty()
+        self.stream = stream or sys.stderr
+        self.live = self.stream.isatty()
         self.started: float | None = None
         self.steps_done = 0
 

@@ -37,14 +37,6 @@ def recipe() -> Recipe:
     return Recipe()
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory) -> Path:
-    """A SkyReels-V2 checkpoint with random weights; read-only, copy it before damaging it."""
-    from tests.fixtures.tiny_skyreels import build
-
-    return build(tmp_path_factory.mktemp("checkpoints") / "tiny-skyreels")
-
-
 @pytest.fixture(scope="module")
 def one_thread():
     """Two threads that wait for each other on busy cores are slower than one."""

@@ -9,16 +9,9 @@ from studio import actions
 from studio.engine import Engine
 from studio.errors import BadInput
 from studio.library import Library
-from tests.fixtures import tiny_skyreels
 from tests.studio.conftest import PROMPT
 
 SMALL = {"width": 32, "height": 32, "frames": 9, "overlap": 5, "segments": 2, "steps": 2}
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory) -> str:
-    """A checkpoint that takes a picture."""
-    return str(tiny_skyreels.build(tmp_path_factory.mktemp("tiny")))
 
 
 @pytest.fixture
@@ -30,7 +23,7 @@ def picture(tmp_path):
 
 def from_picture(library, engine, tiny, picture, seed=1, **given):
     recipe = {"prompt": PROMPT, "image": picture, **SMALL, **given}
-    return actions.generate(library, engine, tiny, recipe, [seed])
+    return actions.generate(library, engine, str(tiny), recipe, [seed])
 
 
 def test_an_edited_picture_under_the_same_name_is_a_miss(library, engine, tiny, picture):
@@ -82,7 +75,7 @@ def test_a_file_that_is_no_picture_is_refused_before_a_model_is_loaded(library, 
     wrong.write_text("not a picture")
     with pytest.raises(BadInput, match="image"):
         from_picture(library, engine, tiny, wrong)
-    assert engine.pipeline(tiny).loaded == frozenset()
+    assert engine.pipeline(str(tiny)).loaded == frozenset()
     assert list(library.store.keys("inputs")) == []
 
 
