@@ -10,9 +10,11 @@ from typing import Any
 
 from pipelines.errors import BadInput
 from studio import media, seeds
+from studio.compatible import refuse_unused_inputs
 from studio.engine import Engine
 from studio.events import OnEvent, ignore
 from studio.library import Library
+from studio.order import Order
 from studio.recipe import Recipe
 from studio.render import Rendered, render
 from studio.take import Take
@@ -35,51 +37,37 @@ def session_name(name: str | None, prompt: str) -> str:
     return tidy
 
 
-def check(
-    engine: Engine, model: str, given: Mapping[str, Any], chosen_seeds: Sequence[int] | None = None
-) -> None:
-    """Refuses what `generate` would refuse before it loads a model, without doing anything.
-
-    Raises BadInput.
-    """
-    recipe = Recipe.make(model, **given)
-    seeds.spread(chosen_seeds, recipe.segments)
-    engine.pipeline(recipe.model).plan(recipe)
-
-
-def generate(
+def order(
     library: Library,
     engine: Engine,
     model: str,
     given: Mapping[str, Any],
     chosen_seeds: Sequence[int] | None = None,
     session: str | None = None,
-    on_event: OnEvent = ignore,
-) -> Rendered:
-    """A new take. `given` holds recipe fields; what is left out comes from the model's defaults.
+) -> Order:
+    """The order for a new take. `given` holds recipe fields; what is left out comes from the
+    model's defaults. Its files are copied into the library.
 
-    Raises what `render` raises.
+    Raises BadInput for all that can be refused before a model is loaded.
     """
     recipe = Recipe.make(model, **given)
     name = session_name(session, recipe.prompt)
     spread = seeds.spread(chosen_seeds, recipe.segments)
-    pipeline = engine.pipeline(recipe.model)
-    return render(library, pipeline, recipe, spread, session=name, on_event=on_event)
+    return Order(recipe=_fitting(library, engine, recipe), seeds=tuple(spread), session=name)
 
 
-def retake(
+def order_retake(
     library: Library,
     engine: Engine,
     take: str,
     keep: int,
     chosen_seeds: Sequence[int] | None = None,
     changes: Mapping[str, Any] | None = None,
-    on_event: OnEvent = ignore,
-) -> Rendered:
-    """A take that keeps the first `keep` segments of `take` and makes the rest under new seeds.
+) -> Order:
+    """The order for a take that keeps the first `keep` segments of `take`.
 
     `changes` holds recipe fields to replace; `segments` in it extends or shortens the video.
-    Raises what `render` raises; NotCompatible if a change would alter what is to be kept.
+    Raises BadInput.
     """
     parent = library.take(take)
     recipe = parent.recipe.changed(changes or {})
@@ -93,16 +81,64 @@ def retake(
     if len(new) == recipe.segments and keep and new[:keep] == parent.seeds[:keep]:
         new = new[keep:]
     spread = parent.seeds[:keep] + seeds.spread(new, recipe.segments - keep)
+    return Order(
+        recipe=_fitting(library, engine, recipe),
+        seeds=tuple(spread),
+        session=parent.session,
+        parent=parent.id,
+        keep=keep,
+    )
+
+
+def _fitting(library: Library, engine: Engine, recipe: Recipe) -> Recipe:
+    """The recipe, known to fit its model, with its files in the library. Raises BadInput."""
+    pipeline = engine.pipeline(recipe.model)
+    refuse_unused_inputs(recipe, pipeline)
+    pipeline.plan(recipe)
+    return library.adopt(recipe)
+
+
+def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = ignore) -> Rendered:
+    """Renders what was ordered. Raises what `render` raises."""
     return render(
         library,
-        engine.pipeline(recipe.model),
-        recipe,
-        spread,
-        session=parent.session,
-        parent=parent,
-        keep=keep,
+        engine.pipeline(order.recipe.model),
+        order.recipe,
+        order.seeds,
+        session=order.session,
+        parent=library.read_take(order.parent) if order.parent else None,
+        keep=order.keep,
         on_event=on_event,
     )
+
+
+def generate(
+    library: Library,
+    engine: Engine,
+    model: str,
+    given: Mapping[str, Any],
+    chosen_seeds: Sequence[int] | None = None,
+    session: str | None = None,
+    on_event: OnEvent = ignore,
+) -> Rendered:
+    """A new take, at once. Raises what `order` and `fulfil` raise."""
+    asked = order(library, engine, model, given, chosen_seeds, session)
+    return fulfil(library, engine, asked, on_event)
+
+
+def retake(
+    library: Library,
+    engine: Engine,
+    take: str,
+    keep: int,
+    chosen_seeds: Sequence[int] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    on_event: OnEvent = ignore,
+) -> Rendered:
+    """A retake, at once. Raises what `order_retake` and `fulfil` raise; NotCompatible if a change
+    would alter what is to be kept."""
+    asked = order_retake(library, engine, take, keep, chosen_seeds, changes)
+    return fulfil(library, engine, asked, on_event)
 
 
 def accept(library: Library, take: str) -> tuple[Take, str | None]:

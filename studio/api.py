@@ -25,10 +25,11 @@ FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 def create_app(library: Library, host: str, port: int) -> FastAPI:
     """The whole studio as one app. It refuses requests for other hosts and from foreign pages."""
-    worker = Worker()
+    engine = Engine()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        worker = Worker(library, engine)
         yield
         worker.stop()
 
@@ -58,5 +59,5 @@ def create_app(library: Library, host: str, port: int) -> FastAPI:
             raise HTTPException(404, "The file of this take is gone.")
         return FileResponse(path, media_type="video/mp4", headers=FOREVER)
 
-    page = build(library, Engine(), worker)
+    page = build(library, engine)
     return gr.mount_gradio_app(app, page, path="/", theme=THEME, css=CSS, show_error=True)

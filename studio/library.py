@@ -13,7 +13,9 @@ from pydantic import ValidationError
 
 from pipelines.errors import BadInput
 from reuse import FileHashes, ReuseError, Store, digest, resolve
+from studio.database import Database
 from studio.history import History
+from studio.jobs import Jobs
 from studio.recipe import INPUT_FILES, Recipe
 from studio.take import Take
 
@@ -41,7 +43,9 @@ class Library:
             self.store = Store(self.folder)
             self.store.sweep()
             self.hashes = FileHashes(self.folder / "hashes.sqlite")
-            self.history = History(self.folder / "history.sqlite")
+            self.database = Database(self.folder / "history.sqlite")
+            self.history = History(self.database)
+            self.jobs = Jobs(self.database)
         except OSError as error:
             fix = f"Choose a folder that can be written ({error.strerror or error})."
             raise BadInput("library", str(self.folder), fix) from error
@@ -127,7 +131,7 @@ class Library:
                 log.warning("take %s is left out: %s", key[:12], error)
 
     def close(self) -> None:
-        self.history.close()
+        self.database.close()
 
     def __enter__(self) -> Library:
         return self

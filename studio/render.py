@@ -59,6 +59,8 @@ def render(
     """Makes the take of `recipe` under `chosen_seeds`, one a segment; computes only what no disk
     entry holds yet.
 
+    The files of the recipe are copies in the library (see `Library.adopt`).
+
     With a `parent`, its first `keep` segments must be the first `keep` of this take.
 
     Raises BadInput before any model is loaded, NotCompatible naming each field that keeps the
@@ -67,7 +69,6 @@ def render(
     """
     refuse_unused_inputs(recipe, pipeline)
     plan = pipeline.plan(recipe)
-    recipe = library.adopt(recipe)
     keys = Keys.of(pipeline, recipe, chosen_seeds, session, library.hashes)
     if parent is not None:
         refuse_unless_compatible(library, pipeline, parent, keep, recipe, keys)

@@ -1,95 +1,92 @@
-"""The worker: one thread that runs one render after the other and that no browser tab owns."""
+"""The worker: one thread that works off the queue and that no browser tab owns."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
-import queue
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import time
 
+from studio import actions
+from studio.engine import Engine
 from studio.errors import Cancelled, is_known
-from studio.events import Event, OnEvent, Stage
-from studio.render import Rendered
+from studio.events import Event, Stage
+from studio.jobs import Job, SignOfLife, State
+from studio.library import Library
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[OnEvent], Rendered]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What the worker is doing, as anybody may read it at any time."""
-
-    job: int = 0
-    state: str = "idle"
-    """idle, waiting, running, done, failed or cancelled."""
-    told: str = ""
-    take: str | None = None
-    version: int = 0
+IDLE_SECONDS = 0.25
+REPORT_SECONDS = 0.25
 
 
 class Worker:
-    """Runs what is given to it in order. `snapshot` never blocks."""
+    """Runs the jobs of a library one after the other, those that a crash interrupted first."""
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._versions = itertools.count(1)
-        self._queue: queue.SimpleQueue[tuple[int, Work] | None] = queue.SimpleQueue()
-        self._cancelled: set[int] = set()
-        self._stopping = False
-        self.snapshot = Snapshot()
+    def __init__(self, library: Library, engine: Engine) -> None:
+        self.library, self.engine = library, engine
+        self._stopping = threading.Event()
+        self._reported = 0.0
+        self._locks = library.folder / "staging"
+        self._life = SignOfLife(self._locks)
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work) -> int:
-        """Puts work at the end of the queue and returns its number."""
-        number = next(self._numbers)
-        self._queue.put((number, work))
-        if self.snapshot.state != "running":
-            self._show(Snapshot(number, "waiting", "Waiting…"))
-        return number
-
-    def cancel(self, number: int) -> None:
-        """Stops a job at its next step, or before it begins."""
-        self._cancelled.add(number)
-
     def stop(self, timeout: float = 3.0) -> None:
-        """Stops the running job at its next step and ends the thread."""
-        self._stopping = True
-        self._queue.put(None)
+        """Ends the thread. A running job stops at its next step and waits for the next start."""
+        self._stopping.set()
         self._thread.join(timeout)
+        self._life.close()
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None and not self._stopping:
-            number, work = item
-            self._show(Snapshot(number, "running", "Starting…"))
+        while not self._stopping.is_set():
             try:
-                rendered = work(functools.partial(self._watch, number))
-                made = rendered.sources.count("generated")
-                told = f"{made} of {len(rendered.sources)} segments new, "
-                told += f"{rendered.timings['total']:.1f} s. Seeds: "
-                told += ", ".join(map(str, rendered.take.seeds))
-                self._show(Snapshot(number, "done", told, rendered.take.id))
-            except Cancelled:
-                told = "Cancelled. Finished segments are kept; run the same again to go on."
-                self._show(Snapshot(number, "cancelled", told))
-            except Exception as error:
-                if not is_known(error):
-                    log.exception("job %d failed", number)
-                self._show(Snapshot(number, "failed", str(error)))
+                self.library.jobs.release_those_of_the_dead(self._locks)
+                job = self.library.jobs.claim(self._life.owner)
+                if job is None:
+                    self._stopping.wait(IDLE_SECONDS)
+                else:
+                    self._work(job)
+            except Exception:
+                log.exception("the worker stumbled")
+                self._stopping.wait(1.0)
 
-    def _watch(self, number: int, event: Event) -> None:
-        if number in self._cancelled or self._stopping:
-            raise Cancelled
-        told = f"Segment {event.segment + 1} of {event.segments}"
-        if event.stage is Stage.DENOISE:
-            told += f", step {event.step} of {event.steps}"
+    def _work(self, job: Job) -> None:
+        jobs = self.library.jobs
+        watch = functools.partial(self._watch, job.id)
+        try:
+            rendered = actions.fulfil(self.library, self.engine, job.order, watch)
+        except Cancelled:
+            if self._stopping.is_set() and not jobs.asked_to_stop(job.id):
+                jobs.release(job.id)
+                return
+            told = "Cancelled. Finished segments are kept; run the same again to go on."
+            jobs.finish(job.id, State.CANCELLED, told)
+        except Exception as error:
+            if not is_known(error):
+                log.exception("job %d failed", job.id)
+            jobs.finish(job.id, State.FAILED, str(error) or type(error).__name__)
         else:
-            told += f": {event.stage.value}"
-        self._show(Snapshot(number, "running", told))
+            made = rendered.sources.count("generated")
+            told = f"{made} of {len(rendered.sources)} segments new, "
+            told += f"{rendered.timings['total']:.1f} s. Seeds: "
+            told += ", ".join(map(str, rendered.take.seeds))
+            jobs.finish(job.id, State.DONE, told, rendered.take.id)
 
-    def _show(self, snapshot: Snapshot) -> None:
-        self.snapshot = replace(snapshot, version=next(self._versions))
+    def _watch(self, job: int, event: Event) -> None:
+        """Stops at the next step if asked to; tells the disk how it goes, a few times a second."""
+        if self._stopping.is_set():
+            raise Cancelled
+        now = time.monotonic()
+        if event.stage is Stage.DENOISE and now - self._reported < REPORT_SECONDS:
+            return
+        self._reported = now
+        progress = {
+            "stage": event.stage.value,
+            "segment": event.segment,
+            "segments": event.segments,
+            "step": event.step,
+            "steps": event.steps,
+        }
+        if self.library.jobs.report(job, progress):
+            raise Cancelled

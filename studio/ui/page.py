@@ -10,12 +10,10 @@ import gradio as gr
 from studio import actions
 from studio.engine import Engine
 from studio.errors import BadInput, is_known
+from studio.jobs import Job, State
 from studio.library import Library
-from studio.worker import Snapshot, Worker
 
-THEME = gr.themes.Default(
-    primary_hue="teal", neutral_hue="slate", font=["system-ui", "sans-serif"]
-)
+THEME = gr.themes.Default(primary_hue="teal", neutral_hue="slate", font=["system-ui", "sans-serif"])
 CSS = "footer {display: none !important} #status {min-height: 1.5em}"
 SAMPLE = "a red boat drifting left over the sea at sunset"
 MODEL = "starter"
@@ -23,51 +21,42 @@ TICK_SECONDS = 0.5
 EMPTY = '<p style="opacity:.7">No take yet. Press Generate.</p>'
 
 
-def build(library: Library, engine: Engine, worker: Worker) -> gr.Blocks:
-    """The page over a library; renders go to `worker`, never to a handler."""
+def build(library: Library, engine: Engine) -> gr.Blocks:
+    """The page over a library. Handlers only put jobs into the queue and look at it."""
 
-    def generate(prompt: str, segments: float, seed: str) -> str:
-        given = {"prompt": prompt, "segments": int(segments)}
-        chosen = _seed(seed)
+    def generate(prompt: str, segments: float, seed: str) -> None:
         with _toasts():
-            actions.check(engine, MODEL, given, chosen)
-            worker.submit(
-                lambda watch: actions.generate(
-                    library, engine, MODEL, given, chosen, on_event=watch
-                )
-            )
-        return worker.snapshot.told
+            given = {"prompt": prompt, "segments": int(segments)}
+            asked = actions.order(library, engine, MODEL, given, _seed(seed))
+            library.jobs.submit(asked)
 
-    def retake(take: str | None, keep: float, seed: str) -> str:
-        chosen = _seed(seed)
+    def retake(take: str | None, keep: float, seed: str) -> None:
         with _toasts():
             if not take:
                 raise BadInput("take", None, "Generate one first.")
-            worker.submit(
-                lambda watch: actions.retake(
-                    library, engine, take, int(keep), chosen, on_event=watch
-                )
-            )
-        return worker.snapshot.told
+            asked = actions.order_retake(library, engine, take, int(keep), _seed(seed))
+            library.jobs.submit(asked)
 
     def cancel() -> None:
-        worker.cancel(worker.snapshot.job)
+        for job in library.jobs.queue()[:1]:
+            library.jobs.cancel(job.id)
 
-    def look(seen: int) -> tuple:
-        snapshot = worker.snapshot
-        if snapshot.version == seen:
-            return gr.skip(), gr.skip(), gr.skip(), gr.skip()
-        if snapshot.take is None:
-            return snapshot.version, _status(snapshot), gr.skip(), gr.skip()
-        return snapshot.version, _status(snapshot), _player(snapshot.take), snapshot.take
+    def look(seen: tuple) -> tuple:
+        job = library.jobs.newest()
+        now = (job.id, job.state, job.progress) if job else None
+        if now == seen:
+            return (gr.skip(),) * 4
+        if job is None or job.take is None:
+            return now, _status(job), gr.skip(), gr.skip()
+        return now, _status(job), _player(job.take), job.take
 
     def newest() -> tuple:
         rows = library.history.takes(limit=1)
         take = rows[0].id if rows else None
-        return _status(worker.snapshot), _player(take) if take else EMPTY, take
+        return _player(take) if take else EMPTY, take
 
     with gr.Blocks(title="Retake", analytics_enabled=False) as page:
-        seen, take = gr.State(0), gr.State(None)
+        seen, take = gr.State(), gr.State()
         gr.Markdown("# Retake\nRender a video in segments, keep the good ones, retake the rest.")
         with gr.Row():
             with gr.Column(scale=1):
@@ -82,11 +71,11 @@ def build(library: Library, engine: Engine, worker: Worker) -> gr.Blocks:
                 player = gr.HTML(EMPTY, elem_id="player")
                 status = gr.Markdown("", elem_id="status")
         quiet = {"show_progress": "hidden"}
-        make.click(generate, [prompt, segments, seed], status, **quiet)
-        again.click(retake, [take, keep, seed], status, **quiet)
+        make.click(generate, [prompt, segments, seed], None, **quiet)
+        again.click(retake, [take, keep, seed], None, **quiet)
         stop.click(cancel, queue=False, **quiet)
         gr.Timer(TICK_SECONDS).tick(look, seen, [seen, status, player, take], queue=False, **quiet)
-        page.load(newest, None, [status, player, take], **quiet)
+        page.load(newest, None, [player, take], **quiet)
     return page
 
 
@@ -97,7 +86,7 @@ def _seed(text: str) -> list[int] | None:
     try:
         return [int(text)]
     except ValueError:
-        raise gr.Error(f"seed: {text!r} cannot be used. Give a whole number.") from None
+        raise BadInput("seed", text, "Give a whole number.") from None
 
 
 @contextmanager
@@ -111,13 +100,20 @@ def _toasts() -> Iterator[None]:
         raise
 
 
-def _status(snapshot: Snapshot) -> str:
-    return f"**{snapshot.state.capitalize()}** {snapshot.told}" if snapshot.job else ""
+def _status(job: Job | None) -> str:
+    """Only words of our own and numbers: a prompt is never part of it."""
+    if job is None:
+        return ""
+    if job.state is not State.RUNNING or not job.progress:
+        return f"**{job.state.capitalize()}.** {job.told}"
+    at = job.progress
+    told = f"**Segment {at['segment'] + 1} of {at['segments']}**"
+    return f"{told}, step {at['step']} of {at['steps']}" if at["step"] else f"{told}: {at['stage']}"
 
 
 def _player(take: str) -> str:
     """Only the id, which is hexadecimal, goes into the markup."""
     return (
         f'<video src="/api/takes/{take}/result" controls loop autoplay muted playsinline '
-        'style="width:100%;image-rendering:auto;border-radius:8px"></video>'
+        'style="width:100%;border-radius:8px"></video>'
     )

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from reuse import FormatTooNew
+from studio.database import Database
 from studio.errors import BadInput, TakeUnknown
 from studio.history import History
 from studio.library import Library
@@ -36,9 +37,9 @@ def make_take(number: int, session: str = "sea", parent: str | None = None) -> T
 
 @pytest.fixture
 def history(tmp_path):
-    opened = History(tmp_path / "history.sqlite")
-    yield opened
-    opened.close()
+    database = Database(tmp_path / "history.sqlite")
+    yield History(database)
+    database.close()
 
 
 def test_takes_come_newest_first_and_by_session(history):
@@ -98,9 +99,9 @@ def test_stars_out_of_range_are_bad_input(history):
 def test_a_file_that_is_no_database_is_put_aside(tmp_path):
     path = tmp_path / "history.sqlite"
     path.write_bytes(b"this is no database" * 100)
-    opened = History(path)
-    assert opened.takes() == []
-    opened.close()
+    database = Database(path)
+    assert History(database).takes() == []
+    database.close()
     assert list(tmp_path.glob("history.sqlite.damaged-*"))
 
 
@@ -110,12 +111,13 @@ def test_an_index_of_a_newer_program_is_refused_and_left_alone(tmp_path):
         connection.execute("PRAGMA user_version=99")
     before = path.read_bytes()
     with pytest.raises(FormatTooNew, match="99"):
-        History(path)
+        Database(path)
     assert path.read_bytes() == before
 
 
 def test_many_threads_and_a_second_connection_write_at_once(tmp_path, history):
-    other = History(tmp_path / "history.sqlite")
+    second = Database(tmp_path / "history.sqlite")
+    other = History(second)
 
     def write(into: History, start: int) -> None:
         for number in range(start, start + 20):
@@ -130,12 +132,12 @@ def test_many_threads_and_a_second_connection_write_at_once(tmp_path, history):
         thread.start()
     for thread in threads:
         thread.join()
-    other.close()
+    second.close()
     assert len(history.takes(limit=1000)) == 80
 
 
 def test_a_take_that_was_published_and_not_recorded_is_found_at_the_next_start(library, generate):
     take = generate([1], segments=1).take
-    library.history.db.execute("DELETE FROM takes")
+    library.database.execute("DELETE FROM takes")
     with Library(library.folder) as again:
         assert again.history.resolve("latest") == take.id
