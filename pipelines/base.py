@@ -6,13 +6,12 @@ model has not turned on by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pipelines.errors import BadInput
 from pipelines.frames import Chain
 
 if TYPE_CHECKING:
@@ -109,6 +108,11 @@ class SegmentOutput:
     """Wall time of the stages `denoise` and `decode`."""
 
 
+def joined(parts: Mapping[str, Tensors]) -> Tensors:
+    """All encoder outputs in one mapping: tensor `embeds` of part `prompt` as `prompt_embeds`."""
+    return {f"{part}_{name}": tensor for part, own in parts.items() for name, tensor in own.items()}
+
+
 class Pipeline(Protocol):
     """A model, opened but with no weights in memory until a `load_…` or an `encode` needs them."""
 
@@ -124,8 +128,9 @@ class Pipeline(Protocol):
         """Raises BadInput for anything the model cannot do, naming the nearest that it can."""
         ...
 
-    def encoder_inputs(self, recipe: Request) -> Fields:
-        """All that the outputs of `encode` depend on, and nothing else."""
+    def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
+        """The parts that are encoded (`prompt`, `negative_prompt`, `image`…), each with all that
+        its outputs depend on and nothing else. Each part is cached by itself."""
         ...
 
     def segment_inputs(self, recipe: Request) -> Fields:
@@ -133,10 +138,12 @@ class Pipeline(Protocol):
         boundary it starts from. The number of segments is not among it."""
         ...
 
-    def load_encoders(self) -> None: ...
+    def load_encoders(self, parts: Collection[str]) -> None:
+        """Loads what encoding these parts needs, and no more."""
+        ...
 
-    def encode(self, recipe: Request) -> Tensors:
-        """Encoder outputs on the CPU. The only place where encoders are used."""
+    def encode(self, recipe: Request, parts: Collection[str]) -> dict[str, Tensors]:
+        """Encoder outputs of these parts, on the CPU. The only place where encoders are used."""
         ...
 
     def free_encoders(self) -> None: ...
@@ -152,7 +159,8 @@ class Pipeline(Protocol):
         generator: torch.Generator,
         on_step: OnStep | None = None,
     ) -> SegmentOutput:
-        """Segment i from the boundary of segment i - 1 (None for i = 0). Every random number comes
+        """Segment i from the boundary of segment i - 1 (None for i = 0). `inputs` is what
+        `joined` makes of the encoded parts. Every random number comes
         from `generator`, a CPU generator."""
         ...
 
@@ -161,10 +169,3 @@ class BasePipeline:
     """Refuses by default; a model overrides what it can do."""
 
     capabilities: Capabilities = Capabilities(tasks=())
-
-    @classmethod
-    def require_segment_reuse(cls, keep: int) -> None:
-        """Raises BadInput if `keep` segments are asked for and the model cannot continue from a
-        boundary."""
-        if keep > 0 and not cls.capabilities.segment_reuse:
-            raise BadInput("keep", keep, "This model renders in one piece: use keep = 0.")

@@ -209,31 +209,6 @@ def hub_snapshot(repo_id: str) -> Path | None:
     return snapshot if snapshot.is_dir() else None
 
 
-@dataclass(frozen=True)
-class Support:
-    """What one model can do: a row of the support matrix."""
-
-    model: str
-    tasks: str
-    encoder_reuse: bool
-    segment_reuse: bool
-    flowcache: str
-
-
-def support_matrix() -> list[Support]:
-    """A row for each model, from its capabilities."""
-    return [
-        Support(
-            model.name,
-            ", ".join(model.capabilities.tasks),
-            model.capabilities.encoder_reuse,
-            model.capabilities.segment_reuse,
-            ", ".join(model.capabilities.flowcache_modes) or "–",
-        )
-        for model in _MODELS
-    ]
-
-
 def _derived(model_id: str, source: str | Path, folder: Path) -> Model:
     """A model for a folder that is not in the catalogue, with settings from its configs."""
     family = _family_of(folder)

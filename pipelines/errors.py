@@ -1,7 +1,7 @@
 """What a model refuses, in words for the person who asked."""
 
 
-class BadInput(ValueError):
+class BadInput(Exception):
     """A field of the request has a value that cannot be used.
 
     Carries the name of the field, the value given, and what to do about it.

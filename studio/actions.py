@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.errors import BadInput
 from studio import media, seeds
-from studio.compatible import refuse_unused_inputs
+from studio.compatible import refuse_keep, refuse_unused_inputs
 from studio.engine import Engine
 from studio.events import OnEvent, ignore
 from studio.library import Library
@@ -20,6 +20,8 @@ from studio.render import Rendered, render
 from studio.take import Take
 
 MAX_SESSION = 80
+MAX_EXPORT_PIXELS = 8192
+"""A side of an exported film; a reel of several takes is checked again as a whole."""
 
 
 def session_name(name: str | None, prompt: str) -> str:
@@ -37,7 +39,7 @@ def session_name(name: str | None, prompt: str) -> str:
     return tidy
 
 
-def order(
+def order_take(
     library: Library,
     engine: Engine,
     model: str,
@@ -52,8 +54,9 @@ def order(
     """
     recipe = Recipe.make(model, **given)
     name = session_name(session, recipe.prompt)
-    spread = seeds.spread(chosen_seeds, recipe.segments)
-    return Order(recipe=_fitting(library, engine, recipe), seeds=tuple(spread), session=name)
+    segments = _segments(engine, recipe)
+    spread = seeds.spread(chosen_seeds, segments)
+    return Order(recipe=library.adopt(recipe), seeds=tuple(spread), session=name)
 
 
 def order_retake(
@@ -71,18 +74,14 @@ def order_retake(
     """
     parent = library.take(take)
     recipe = parent.recipe.changed(changes or {})
-    if not 0 <= keep < recipe.segments:
-        fix = f"Keep 0 to {recipe.segments - 1} of the {recipe.segments} segments."
-        raise BadInput("keep", keep, fix)
-    if keep > len(parent.segments):
-        fix = f"Take {parent.id[:12]} has {len(parent.segments)} segments."
-        raise BadInput("keep", keep, fix)
+    segments = _segments(engine, recipe)
+    refuse_keep(parent, keep, segments)
     new = list(chosen_seeds or [])
-    if len(new) == recipe.segments and keep and new[:keep] == parent.seeds[:keep]:
+    if len(new) == segments and keep and new[:keep] == parent.seeds[:keep]:
         new = new[keep:]
-    spread = parent.seeds[:keep] + seeds.spread(new, recipe.segments - keep)
+    spread = parent.seeds[:keep] + seeds.spread(new, segments - keep)
     return Order(
-        recipe=_fitting(library, engine, recipe),
+        recipe=library.adopt(recipe),
         seeds=tuple(spread),
         session=parent.session,
         parent=parent.id,
@@ -90,12 +89,11 @@ def order_retake(
     )
 
 
-def _fitting(library: Library, engine: Engine, recipe: Recipe) -> Recipe:
-    """The recipe, known to fit its model, with its files in the library. Raises BadInput."""
+def _segments(engine: Engine, recipe: Recipe) -> int:
+    """How many segments the recipe comes to on its model. Raises BadInput if it does not fit."""
     pipeline = engine.pipeline(recipe.model)
     refuse_unused_inputs(recipe, pipeline)
-    pipeline.plan(recipe)
-    return library.adopt(recipe)
+    return pipeline.plan(recipe).chain.segments
 
 
 def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = ignore) -> Rendered:
@@ -121,8 +119,8 @@ def generate(
     session: str | None = None,
     on_event: OnEvent = ignore,
 ) -> Rendered:
-    """A new take, at once. Raises what `order` and `fulfil` raise."""
-    asked = order(library, engine, model, given, chosen_seeds, session)
+    """A new take, at once. Raises what `order_take` and `fulfil` raise."""
+    asked = order_take(library, engine, model, given, chosen_seeds, session)
     return fulfil(library, engine, asked, on_event)
 
 
@@ -154,17 +152,22 @@ def export(
 
     Raises BadInput, MediaError.
     """
+    chosen = [library.take(name) for name in takes]
+    kinds = {library.result(take).suffix for take in chosen}
+    works = [".png"] if kinds == {".png"} else [e for e in media.EXPORTS if e != ".png"]
+    if out.suffix.lower() not in works:
+        raise BadInput("to", str(out), f"Use a name that ends in {', '.join(works)}.")
+    if not out.absolute().parent.is_dir():
+        raise BadInput("to", str(out), "There is no such folder; make it first.")
     if out.exists() and not overwrite:
         raise BadInput("to", str(out), "The file exists; choose another name or use --overwrite.")
-    if out.suffix.lower() not in media.EXPORTS:
-        fix = f"Use a name that ends in {', '.join(media.EXPORTS)}."
-        raise BadInput("to", str(out), fix)
-    if scale < 1:
-        raise BadInput("scale", scale, "Use a whole number from 1.")
-    chosen = [library.take(name) for name in takes]
+    widest = max(max(take.recipe.width, take.recipe.height) for take in chosen)
+    if not 1 <= scale * widest <= MAX_EXPORT_PIXELS:
+        most = MAX_EXPORT_PIXELS // widest
+        raise BadInput("scale", scale, f"Use a whole number from 1 to {most}.")
     for take in chosen:
-        if library.find_take(take.id) is None:
-            fix = "Its files are damaged or gone; run generate or retake again to make it anew."
+        if not library.is_whole(take):
+            fix = "Its files are damaged; `verify` names them. Retake with the old seeds mends it."
             raise BadInput("take", take.id, fix)
     labels = [f"{take.id[:8]}  seeds {_tell_seeds(take)}" for take in chosen]
     media.export(

@@ -29,7 +29,7 @@ class Clock:
     def add(self, seconds: Mapping[str, float]) -> None:
         """Adds stages that the pipeline timed itself."""
         for stage, spent in seconds.items():
-            self.seconds[stage] += spent
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
 
     def reading(self) -> dict[str, float]:
         """Seconds by stage and in total, to the tenth of a millisecond."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pipelines.base import Pipeline, Task
 from pipelines.errors import BadInput
-from reuse import Difference, NotCompatible, differences
+from reuse import Difference, NotCompatible, ReuseError, differences
 from studio.keys import Keys
 from studio.library import Library
-from studio.recipe import Recipe
+from studio.recipe import INPUT_FILES, Recipe
 from studio.take import Take
 
 
@@ -22,35 +22,46 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
         raise BadInput("audio", str(recipe.audio), fix)
 
 
+def refuse_keep(parent: Take, keep: int, segments: int) -> None:
+    """Raises BadInput if a take of so many segments cannot keep `keep` of the parent's: at least
+    one has to be new."""
+    most = min(len(parent.segments), segments - 1)
+    if not 0 <= keep <= most:
+        fix = f"Keep 0 to {most}: take {parent.id[:12]} has {len(parent.segments)} segments and "
+        raise BadInput("keep", keep, f"{fix}the new one {segments}.")
+
+
 def refuse_unless_compatible(
     library: Library, pipeline: Pipeline, parent: Take, keep: int, recipe: Recipe, keys: Keys
 ) -> None:
     """Raises BadInput if there are no `keep` segments to keep, and NotCompatible if the first
     `keep` segments of `parent` are not the first of what is asked for: a prefix fits exactly when
     the ids agree."""
-    if not 0 <= keep <= min(len(parent.segments), recipe.segments):
-        fix = f"Take {parent.id[:12]} has {len(parent.segments)} segments; keep 0 to all of them."
-        raise BadInput("keep", keep, fix)
+    refuse_keep(parent, keep, len(keys.segments))
     if keep and not pipeline.capabilities.segment_reuse:
         fix = f"{recipe.model} renders in one piece; use keep 0 with it."
         raise BadInput("keep", keep, fix)
     kept = tuple(segment.id for segment in parent.segments[:keep])
     if kept != keys.segments[:keep]:
-        raise NotCompatible(_why(library, parent, recipe, keys))
+        raise NotCompatible(differing(library, parent, recipe, keys))
 
 
-def _why(library: Library, parent: Take, recipe: Recipe, keys: Keys) -> list[Difference]:
-    """The recipe fields that the person knows; else what lies under them (weights, versions)."""
-    own = {"segments", "image", "audio"}
+def differing(library: Library, parent: Take, recipe: Recipe, keys: Keys) -> list[Difference]:
+    """Every field that differs: those of the recipe as the person knows them, then what lies under
+    them (the content of files, weights, versions)."""
+    by_content = {"segments", *INPUT_FILES}
     found = differences(
-        parent.recipe.model_dump(mode="json", exclude=own),
-        recipe.model_dump(mode="json", exclude=own),
+        parent.recipe.model_dump(mode="json", exclude=by_content),
+        recipe.model_dump(mode="json", exclude=by_content),
     )
-    if found:
-        return found
+    named = {difference.name for difference in found}
+    if "prompt" in named or "negative_prompt" in named:
+        named.add("text")
     first = parent.segments[0].id
-    if first in set(library.store.keys("segments")):
-        found = differences(
-            library.store.manifest("segments", first)["fields"], keys.segment_fields
-        )
-    return found or [Difference("segment id", first, keys.segments[0])]
+    try:
+        stored = library.store.manifest("segments", first)["fields"]
+    except ReuseError:
+        # Without the manifest of the segment there is nothing to compare below the recipe.
+        return found or [Difference("segment id", first, keys.segments[0])]
+    below = differences(stored, keys.segment_fields)
+    return found + [d for d in below if d.name.rpartition(".")[2] not in named]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines import catalogue
+from pipelines.errors import BadInput
 from studio import media, software
 from studio.library import Library
 
@@ -93,14 +94,26 @@ def _starter() -> tuple[bool, str]:
 def clean(library: Library, older_than_days: float) -> dict[str, Any]:
     """Removes encoder outputs and segments that no take uses and that are older than given.
 
-    Returns how many entries and bytes went.
+    Returns how many entries and bytes went. Raises BadInput while jobs wait or run, or while a
+    take cannot be read: what they need would go too.
     """
+    if not older_than_days >= 0:
+        raise BadInput("older_than", older_than_days, "Give a number of days from 0.")
+    if queue := library.jobs.queue():
+        fix = "Jobs wait or run; let them finish, or cancel them first."
+        raise BadInput("clean", f"{len(queue)} jobs", fix)
+    takes = list(library.takes())
+    if len(takes) < (on_disk := sum(1 for _ in library.store.keys("takes"))):
+        fix = "Some takes cannot be read; `verify` names them. Mend or remove them first."
+        raise BadInput("clean", f"{on_disk - len(takes)} takes", fix)
     keep_inputs: set[str] = set()
-    for take in library.takes():
-        keep_inputs.add(take.encoder_key)
+    keep_segments: set[str] = set()
+    for take in takes:
+        keep_inputs.update(take.encoder_keys.values())
+        keep_segments.update(part.id for part in take.segments)
         for path in (take.recipe.image, take.recipe.audio):
             if path is not None:
                 keep_inputs.add(path.parent.name)
-    keep = {"inputs": keep_inputs, "segments": library.history.segments_in_use()}
+    keep = {"inputs": keep_inputs, "segments": keep_segments}
     removed = library.store.collect(keep, older_than_s=older_than_days * DAY)
     return {"entries": removed.entries, "bytes": removed.bytes}

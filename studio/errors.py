@@ -56,7 +56,9 @@ class RenderFailed(Exception):
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    # torch says so by an error of its own on a GPU, and in a sentence on the CPU.
+    by_name = type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error)
+    return isinstance(error, MemoryError) or by_name
 
 
 def is_known(error: BaseException) -> bool:

@@ -17,7 +17,6 @@ class Stage(StrEnum):
     LOAD = "load"
     ENCODE = "encode"
     DENOISE = "denoise"
-    DECODE = "decode"
     REUSED = "reused"
     GENERATED = "generated"
     JOIN = "join"

@@ -6,7 +6,7 @@ Ratings, notes and baselines live here alone; everything else can be rebuilt.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pipelines.errors import BadInput
@@ -135,10 +135,6 @@ class History:
             TakeRow(*row[:8], tuple(json.loads(row[8])), *row[9:13], bool(row[13])) for row in rows
         ]
 
-    def segments_in_use(self) -> set[str]:
-        """Ids of all segments that a take is made of."""
-        return {row[0] for row in self.database.rows("SELECT DISTINCT segment FROM take_segments")}
-
     # Sessions and baselines
 
     def sessions(self) -> list[tuple[str, str | None]]:
@@ -177,20 +173,43 @@ class History:
 
     # Rebuilding
 
-    def rebuild(self, takes: Iterable[Take]) -> None:
-        """Replaces the index by `takes`. Marks stay; so do baselines whose take is still there,
-        and a session that lost its baseline shows its newest take."""
-        ordered = sorted(takes, key=lambda take: take.created)
-        kept = dict(self.sessions())
-        ids = {take.id for take in ordered}
+    def rebuild(self, read: Callable[[], Iterable[Take]]) -> int:
+        """Replaces the index by the takes that `read` finds, and returns how many they are.
+
+        Marks stay, and so do baselines whose take is still there; any other session shows its
+        first take. Nobody can record a take meanwhile: `read` is called inside the transaction.
+        """
         with self.database.writing():
+            ordered = sorted(read(), key=lambda take: take.created)
+            kept = dict(self.sessions())
             for table in ("take_segments", "takes", "sessions"):
                 self.database.execute(f"DELETE FROM {table}")
             for take in ordered:
                 self._insert(take)
-                baseline = kept.get(take.session)
-                self.database.execute(
-                    "UPDATE sessions SET baseline = ? WHERE id = ?",
-                    baseline if baseline in ids else take.id,
-                    take.session,
-                )
+            for session, baseline in kept.items():
+                self._accept_if_there(session, baseline)
+        return len(ordered)
+
+    def forget(self, take_ids: Iterable[str]) -> None:
+        """Drops takes that are no longer on disk; their marks stay, in case they come back."""
+        with self.database.writing():
+            for take_id in take_ids:
+                self.database.execute("DELETE FROM takes WHERE id = ?", take_id)
+                self.database.execute("DELETE FROM take_segments WHERE take = ?", take_id)
+            self.database.execute(
+                "DELETE FROM sessions WHERE id NOT IN (SELECT session FROM takes)"
+            )
+            self.database.execute(
+                "UPDATE sessions SET baseline = (SELECT id FROM takes WHERE session = sessions.id"
+                " ORDER BY created LIMIT 1) WHERE baseline NOT IN (SELECT id FROM takes)"
+            )
+
+    def _accept_if_there(self, session: str, baseline: str | None) -> None:
+        self.database.execute(
+            "UPDATE sessions SET baseline = ? WHERE id = ?"
+            " AND EXISTS (SELECT 1 FROM takes WHERE id = ? AND session = ?)",
+            baseline,
+            session,
+            baseline,
+            session,
+        )

@@ -7,6 +7,7 @@ jobs of the dead go back to the front of the queue.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,10 +16,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pydantic import ValidationError
+
 from pipelines.errors import BadInput
 from reuse import disk
 from studio.database import Database
 from studio.order import Order
+
+log = logging.getLogger(__name__)
 
 
 class State(StrEnum):
@@ -140,7 +145,12 @@ class Jobs:
                 owner,
                 found[0],
             )
-        return self.get(found[0])
+        try:
+            return self.get(found[0])
+        except BadInput:
+            told = "It was ordered by another version of Retake; order it again."
+            self.finish(found[0], State.FAILED, told)
+            return None
 
     def report(self, job: int, progress: Mapping[str, Any]) -> bool:
         """Notes how far a running job is; returns whether it was asked to stop."""
@@ -154,47 +164,54 @@ class Jobs:
         return bool(self.database.rows("SELECT cancel FROM jobs WHERE id = ?", job)[0][0])
 
     def finish(self, job: int, state: State, told: str, take: str | None = None) -> None:
-        """Ends a job."""
+        """Ends a running job."""
         with self.database.writing():
             self.database.execute(
-                "UPDATE jobs SET state = ?, told = ?, take = ?, owner = NULL WHERE id = ?",
+                "UPDATE jobs SET state = ?, told = ?, take = ?, owner = NULL"
+                " WHERE id = ? AND state = ?",
                 state,
                 told,
                 take,
                 job,
+                State.RUNNING,
             )
 
-    def release(self, job: int) -> None:
-        """Puts a running job back where it was, for whoever comes next to go on with."""
+    def release(self, job: int, owner: str | None) -> None:
+        """Puts a job that `owner` was running back where it was, for whoever comes next. Does
+        nothing if it has ended, or another worker has it by now."""
         with self.database.writing():
             self.database.execute(
-                "UPDATE jobs SET state = ?, owner = NULL WHERE id = ?", State.WAITING, job
+                "UPDATE jobs SET state = ?, owner = NULL WHERE id = ? AND state = ? AND owner IS ?",
+                State.WAITING,
+                job,
+                State.RUNNING,
+                owner,
             )
 
     def release_those_of_the_dead(self, locks: Path) -> int:
         """Puts back the running jobs whose worker holds no lock any more; returns how many."""
         running = self.database.rows("SELECT id, owner FROM jobs WHERE state = ?", State.RUNNING)
-        dead = [job for job, owner in running if not owner or not is_alive(locks, owner)]
-        for job in dead:
-            self.release(job)
+        dead = [(job, owner) for job, owner in running if not owner or not is_alive(locks, owner)]
+        for job, owner in dead:
+            self.release(job, owner)
         return len(dead)
 
     def _select(self, rest: str, *values: object) -> list[Job]:
         rows = self.database.rows(
             f"SELECT id, request, state, created, progress, told, take FROM jobs {rest}", *values
         )
-        return [
-            Job(
-                id=row[0],
-                order=Order.model_validate_json(row[1]),
-                state=State(row[2]),
-                created=row[3],
-                progress=json.loads(row[4]),
-                told=row[5],
-                take=row[6],
-            )
-            for row in rows
-        ]
+        return [job for row in rows if (job := _job(row)) is not None]
+
+
+def _job(row: tuple) -> Job | None:
+    """None for an order that this version cannot read: another one has other fields."""
+    number, request, state, created, progress, told, take = row
+    try:
+        order = Order.model_validate_json(request)
+    except ValidationError as error:
+        log.warning("job %d is left out: %s", number, error.errors()[0]["msg"])
+        return None
+    return Job(number, order, State(state), created, json.loads(progress), told, take)
 
 
 class SignOfLife:

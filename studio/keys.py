@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.base import Pipeline
 from reuse import FileHashes, digest, resolve, segment_id
+from studio import media
 from studio.recipe import Recipe
 
 
@@ -15,12 +16,13 @@ from studio.recipe import Recipe
 class Keys:
     """Everything that one render reads or writes in the library goes by one of these."""
 
-    encoder: str
+    encoder: dict[str, str]
+    """Part (`prompt`, `image`…) -> key under inputs/."""
     segments: tuple[str, ...]
     take: str
-    encoder_fields: dict[str, Any]
+    encoder_fields: dict[str, dict[str, Any]]
     segment_fields: dict[str, Any]
-    """The whole recipe of a segment, the encoder's fields included, with files as hashes."""
+    """The whole recipe of a segment, the encoders' fields included, with files as hashes."""
 
     @classmethod
     def of(
@@ -35,6 +37,7 @@ class Keys:
         encoder_fields = resolve(pipeline.encoder_inputs(recipe), hashes)
         segment_fields = {
             "encoder": encoder_fields,
+            "coding": media.CODING,
             **resolve(pipeline.segment_inputs(recipe), hashes),
         }
         segments: list[str] = []
@@ -43,7 +46,7 @@ class Keys:
             segments.append(segment_id(segment_fields, index, seed, previous))
         take = {"session": session, "segments": segments, "audio": recipe.audio, "fps": recipe.fps}
         return cls(
-            encoder=digest("inputs", encoder_fields),
+            encoder={part: digest("inputs", own) for part, own in encoder_fields.items()},
             segments=tuple(segments),
             take=digest("take", resolve(take, hashes)),
             encoder_fields=encoder_fields,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from pipelines.errors import BadInput
-from reuse import FileHashes, ReuseError, Store, digest, resolve
+from reuse import Damaged, FileHashes, NotInLibrary, ReuseError, Store, digest, resolve
 from studio.database import Database
 from studio.history import History
 from studio.jobs import Jobs
@@ -46,19 +47,38 @@ class Library:
             self.database = Database(self.folder / "history.sqlite")
             self.history = History(self.database)
             self.jobs = Jobs(self.database)
-        except OSError as error:
-            fix = f"Choose a folder that can be written ({error.strerror or error})."
+            self._catch_up()
+        except (OSError, sqlite3.OperationalError) as error:
+            told = getattr(error, "strerror", None) or error
+            fix = f"Choose a folder that can be written ({told})."
             raise BadInput("library", str(self.folder), fix) from error
-        self._catch_up()
 
     @property
     def takes_folder(self) -> Path:
         return self.folder / "takes"
 
-    def find_take(self, take_id: str) -> Take | None:
-        """The take on disk, its files checked; None if it is not there or damaged."""
-        entry = self.store.find("takes", take_id)
-        return self.located(Take.model_validate(entry.manifest["take"])) if entry else None
+    def known_take(self, take_id: str) -> Take | None:
+        """The take if its manifest is on disk, its files not checked; else None."""
+        try:
+            return self.read_take(take_id)
+        except NotInLibrary:
+            return None
+        except Damaged as error:
+            log.warning("take %s has to be made again: %s", take_id[:12], error)
+            return None
+
+    def is_whole(self, take: Take) -> bool:
+        """Whether the files of a take are what its manifest says. Changes nothing on disk: a take
+        whose result is damaged can still be made again from its manifest."""
+        return not self.store.faults("takes", take.id)
+
+    def record(self, take: Take) -> None:
+        """Puts a published take into the index. A full or read-only disk is logged and no more:
+        the take is on disk, and the next opening of the library records it."""
+        try:
+            self.history.record(take)
+        except sqlite3.OperationalError as error:
+            log.warning("take %s is not yet in the index: %s", take.id[:12], error)
 
     def take(self, name: str) -> Take:
         """The take that goes by an id, a unique beginning of one, or `latest`.
@@ -77,28 +97,54 @@ class Library:
 
     def adopt(self, recipe: Recipe) -> Recipe:
         """The recipe with its picture and voice copied into the library by content, so that a take
-        can be continued after the file was moved or edited."""
+        can be continued after the file was moved or edited.
+
+        Raises BadInput if the library's own copy is damaged.
+        """
         copies = {}
         for name in INPUT_FILES:
             path: Path | None = getattr(recipe, name)
-            if path is None or path.is_relative_to(self.folder):
-                continue
-            key = digest("file", resolve({name: path}, self.hashes))
+            if path is not None:
+                copies[name] = self._checked(name, path) or self._copied(name, path)
+        return recipe.model_copy(update=copies)
+
+    def _checked(self, name: str, path: Path) -> Path | None:
+        """The path itself if it is a copy that was adopted before and is whole."""
+        if path.parent.parent != self.folder / "inputs":
+            return None
+        if self.store.faults("inputs", path.parent.name):
+            fix = "The copy in the library is damaged; give the file again."
+            raise BadInput(name, str(path), fix)
+        return path
+
+    def _copied(self, name: str, path: Path) -> Path:
+        with self.store.stage() as staging:
+            copy = staging.file(f"{name}{path.suffix.lower()}")
+            shutil.copyfile(path, copy)
+            # The key is that of the copy: the file may be written to meanwhile.
+            key = digest("file", resolve({name: copy, "suffix": copy.suffix}, FileHashes()))
             entry = self.store.find("inputs", key)
             if entry is None:
-                with self.store.stage() as staging:
-                    shutil.copyfile(path, staging.file(f"{name}{path.suffix.lower()}"))
-                    entry = staging.publish("inputs", key, {"name": path.name})
-            copies[name] = next(entry.path.glob(f"{name}.*"), entry.path / name)
-        return recipe.model_copy(update=copies)
+                called = os.fsencode(path.name).decode("utf-8", "replace")
+                entry = staging.publish("inputs", key, {"name": called})
+        return entry.file(copy.name)
 
     def portable(self, recipe: Recipe) -> Recipe:
         """The recipe with its adopted files named from the library, as manifests keep it."""
         return self._files(recipe, lambda path: path.relative_to(self.folder))
 
     def located(self, take: Take) -> Take:
-        """A take as a manifest keeps it, with its files named from the root."""
-        recipe = self._files(take.recipe, lambda path: self.folder / path)
+        """A take as a manifest keeps it, with its files named from the root.
+
+        Raises Damaged for a manifest that names a file outside the library.
+        """
+
+        def locate(path: Path) -> Path:
+            if path.is_absolute() or ".." in path.parts:
+                raise Damaged(path, "a take may name only files of its library")
+            return self.folder / path
+
+        recipe = self._files(take.recipe, locate)
         return take.model_copy(update={"recipe": recipe})
 
     @staticmethod
@@ -109,15 +155,16 @@ class Library:
     def rebuild(self) -> int:
         """Builds the index anew from the manifests and returns how many takes it found. Ratings,
         notes and baselines of takes that are still there stay."""
-        takes = list(self.takes())
-        self.history.rebuild(takes)
-        return len(takes)
+        return self.history.rebuild(lambda: list(self.takes()))
 
     def _catch_up(self) -> None:
-        """Records takes that another process published and did not live to record."""
-        known = self.history.take_ids()
-        for take in self._readable(key for key in self.store.keys("takes") if key not in known):
-            self.history.record(take)
+        """Records takes that another process published and did not live to record, the oldest
+        first, and forgets those whose folder is gone."""
+        known, here = self.history.take_ids(), set(self.store.keys("takes"))
+        for take in sorted(self._readable(here - known), key=lambda take: take.created):
+            self.record(take)
+        if known - here:
+            self.history.forget(known - here)
 
     def takes(self) -> Iterator[Take]:
         """Every take on disk whose manifest can be read; the others are logged."""

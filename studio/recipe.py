@@ -16,7 +16,8 @@ from pipelines import catalogue
 from pipelines.errors import BadInput
 
 MAX_PROMPT = 20_000
-MAX_SEED = 2**63 - 1
+MAX_SEED = 2**53 - 1
+"""The largest whole number that a browser keeps exactly."""
 INPUT_FILES = ("image", "audio")
 
 
@@ -52,7 +53,7 @@ class Recipe(BaseModel):
         entry = catalogue.find(model)
         chosen = {name: value for name, value in given.items() if value is not None}
         try:
-            recipe = cls(**{**entry.defaults, **chosen, "model": model})
+            recipe = cls(**{**entry.defaults, **chosen, "model": entry.id})
         except ValidationError as error:
             raise _bad_input(error) from None
         return recipe.with_absolute_files()
@@ -60,9 +61,11 @@ class Recipe(BaseModel):
     def changed(self, changes: Mapping[str, Any]) -> Recipe:
         """This recipe with some fields replaced. Raises BadInput as `make` does."""
         chosen = {name: value for name, value in changes.items() if value is not None}
-        if chosen.get("model", self.model) != self.model:
+        if "model" in chosen:
             entry = catalogue.find(chosen["model"])
-            chosen = {**entry.defaults, "segments": self.segments, **chosen}
+            chosen["model"] = entry.id
+            if entry.id != self.model:
+                chosen = {**entry.defaults, "segments": self.segments, **chosen}
         try:
             recipe = Recipe(**{**self.model_dump(), **chosen})
         except ValidationError as error:

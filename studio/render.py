@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pipelines.base import Pipeline, Plan, Step, Tensors
+from pipelines.base import Pipeline, Plan, Step, Tensors, joined
 from pipelines.errors import BadInput
 from reuse import DiskFull, Entry
 from studio import media, seeds, software
@@ -37,12 +37,21 @@ class Rendered:
     """A take, and what it cost this time."""
 
     take: Take
+    parent: str | None
+    """Id of the take that was asked to be retaken. The take itself keeps its first parent: with
+    the old seeds a retake gives its parent back."""
     sources: list[str]
     """One a segment: "generated" or "reused"."""
     segment_seconds: list[float]
-    encoder_source: str = "reused"
-    timings: dict[str, float] = field(default_factory=dict)
-    forwards: dict[str, int] = field(default_factory=lambda: {"computed": 0, "skipped": 0})
+    encoders: dict[str, str]
+    """Part (`prompt`, `image`…) -> "computed" or "reused"."""
+    timings: dict[str, float]
+    forwards: dict[str, int]
+
+    @property
+    def encoder_source(self) -> str:
+        """ "computed" if any part was, else "reused"."""
+        return "computed" if "computed" in self.encoders.values() else "reused"
 
 
 def render(
@@ -67,14 +76,16 @@ def render(
     prefix from being reused, Cancelled from `on_event`, DiskFull, and RenderFailed for whatever
     else stops it. In every case what was published before stays as it was.
     """
+    clock = Clock()
     refuse_unused_inputs(recipe, pipeline)
     plan = pipeline.plan(recipe)
     keys = Keys.of(pipeline, recipe, chosen_seeds, session, library.hashes)
     if parent is not None:
         refuse_unless_compatible(library, pipeline, parent, keep, recipe, keys)
 
-    run = _Run(library, pipeline, recipe, plan, keys, chosen_seeds, on_event)
-    take = library.find_take(keys.take)
+    run = _Run(library, pipeline, recipe, plan, keys, chosen_seeds, session, on_event, clock)
+    known = library.known_take(keys.take)
+    take = known if known and library.is_whole(known) else None
     if take is None:
         with run.naming_what_failed():
             entries: list[Entry] = []
@@ -88,9 +99,9 @@ def render(
                 else:
                     run.tell(Stage.REUSED)
                 entries.append(entry)
-            take = run.publish(entries, session, parent, keep)
-    library.history.record(take)
-    return run.report(take)
+            take = run.publish(entries, parent, keep, known)
+    library.record(take)
+    return run.report(take, parent)
 
 
 class _Run:
@@ -104,14 +115,16 @@ class _Run:
         plan: Plan,
         keys: Keys,
         chosen_seeds: Sequence[int],
+        session: str,
         on_event: OnEvent,
+        clock: Clock,
     ) -> None:
         self.library, self.pipeline, self.recipe = library, pipeline, recipe
-        self.plan, self.keys, self.seeds, self.on_event = plan, keys, chosen_seeds, on_event
-        self.clock = Clock()
+        self.plan, self.keys, self.seeds, self.session = plan, keys, chosen_seeds, session
+        self.on_event, self.clock = on_event, clock
         self.current = 0
         self.inputs: Tensors | None = None
-        self.encoder_source = "reused"
+        self.encoded: list[str] = []
         self.sources = ["reused"] * plan.chain.segments
         self.segment_seconds = [0.0] * plan.chain.segments
         self.forwards = {"computed": 0, "skipped": 0}
@@ -119,23 +132,42 @@ class _Run:
     def encoder_outputs(self) -> Tensors:
         """The encoder outputs, from disk if they are there; only else are encoders loaded."""
         if self.inputs is None:
-            entry = self.library.store.find("inputs", self.keys.encoder) or self._encode()
-            self.inputs = entry.tensors(ENCODED)
+            store = self.library.store
+            found = {part: store.find("inputs", key) for part, key in self.keys.encoder.items()}
+            missing = [part for part, entry in found.items() if entry is None]
+            if missing:
+                found |= self._encode(missing)
+            self.inputs = joined({part: entry.tensors(ENCODED) for part, entry in found.items()})
         return self.inputs
 
-    def _encode(self) -> Entry:
-        self.tell(Stage.LOAD)
-        with self.clock.measure("load"):
-            self.pipeline.load_encoders()
-        self.tell(Stage.ENCODE)
-        with self.clock.measure("encode"):
-            encoded = self.pipeline.encode(self.recipe)
+    def _encode(self, parts: list[str]) -> dict[str, Entry]:
+        """Encodes the parts that no disk entry holds, and publishes each."""
+        try:
+            self.tell(Stage.LOAD)
+            with self.clock.measure("load"):
+                self.pipeline.load_encoders(parts)
+            self.tell(Stage.ENCODE)
+            with self.clock.measure("encode"):
+                encoded = self.pipeline.encode(self.recipe, parts)
+        finally:
             self.pipeline.free_encoders()
-        self.encoder_source = "computed"
-        with self.clock.measure("write"), self.library.store.stage() as staging:
-            staging.write_tensors(ENCODED, encoded)
-            fields = {"fields": self.keys.encoder_fields}
-            return staging.publish("inputs", self.keys.encoder, fields)
+        self.encoded = parts
+        entries: dict[str, Entry] = {}
+        for part, tensors in encoded.items():
+            with self.clock.measure("write"), self.library.store.stage() as staging:
+                staging.write_tensors(ENCODED, tensors)
+                self.refuse_changed_files()
+                fields = {"fields": self.keys.encoder_fields[part]}
+                entries[part] = staging.publish("inputs", self.keys.encoder[part], fields)
+        return entries
+
+    def refuse_changed_files(self) -> None:
+        """Raises RuntimeError if what the keys were made of is no longer what is on disk: the
+        result could be that of other weights. Costs a look at the files' times."""
+        recipe, session = self.recipe, self.session
+        now = Keys.of(self.pipeline, recipe, self.seeds, session, self.library.hashes)
+        if now != self.keys:
+            raise RuntimeError("files of the model or the recipe changed while it ran")
 
     def generate(self, i: int, inputs: Tensors, boundary: Tensors | None) -> Entry:
         """Generates segment i, writes it and publishes it."""
@@ -152,6 +184,9 @@ class _Run:
         self.clock.stage = "denoise"
         noise = seeds.generator(self.seeds[i], i)
         output = self.pipeline.generate(self.recipe, inputs, i, boundary, noise, on_step)
+        first, end = self.plan.chain.new_frames(i)
+        if len(output.frames) != end - first:
+            raise RuntimeError(f"{len(output.frames)} frames came out instead of {end - first}")
         self.clock.add(output.seconds)
         self.forwards["computed"] += output.forwards
         self.forwards["skipped"] += output.forwards_skipped
@@ -171,24 +206,34 @@ class _Run:
                 "forwards": {"computed": output.forwards, "skipped": output.forwards_skipped},
                 "software": software.versions(),
             }
+            self.refuse_changed_files()
             entry = staging.publish("segments", self.keys.segments[i], manifest)
         self.sources[i] = "generated"
         self.segment_seconds[i] = round(self.clock.spent() - before, 4)
         self.tell(Stage.GENERATED)
         return entry
 
-    def publish(self, entries: list[Entry], session: str, parent: Take | None, keep: int) -> Take:
-        """Joins the segments and publishes the take. The rename at its end is the commit."""
+    def publish(
+        self,
+        entries: list[Entry],
+        parent: Take | None,
+        keep: int,
+        known: Take | None,
+    ) -> Take:
+        """Joins the segments and publishes the take. The rename at its end is the commit.
+
+        A take that is `known`, and only lost its files, keeps its place in the tree.
+        """
         self.tell(Stage.JOIN)
         with self.library.store.stage() as staging:
             take = Take(
                 id=self.keys.take,
-                session=session,
-                parent=parent.id if parent else None,
-                keep=keep,
-                created=datetime.now(UTC).isoformat(timespec="microseconds"),
+                session=self.session,
+                parent=known.parent if known else parent.id if parent else None,
+                keep=known.keep if known else keep,
+                created=known.created if known else now(),
                 recipe=self.library.portable(self.recipe),
-                encoder_key=self.keys.encoder,
+                encoder_keys=self.keys.encoder,
                 segments=tuple(
                     SegmentRef(index=i, id=key, seed=seed, frames=self.plan.chain.new_frames(i))
                     for i, (key, seed) in enumerate(
@@ -232,15 +277,23 @@ class _Run:
             segments = self.plan.chain.segments
             raise RenderFailed(self.clock.stage, self.current, segments, error) from error
 
-    def report(self, take: Take) -> Rendered:
+    def report(self, take: Take, parent: Take | None) -> Rendered:
         return Rendered(
             take=take,
+            parent=parent.id if parent else take.parent,
             sources=self.sources,
             segment_seconds=self.segment_seconds,
-            encoder_source=self.encoder_source,
+            encoders={
+                part: "computed" if part in self.encoded else "reused" for part in self.keys.encoder
+            },
             timings=self.clock.reading(),
             forwards=self.forwards,
         )
+
+
+def now() -> str:
+    """UTC, of one length, so that it sorts as text."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def frames_digest(frames: np.ndarray) -> str:

@@ -16,7 +16,7 @@ def render_report(library: Library, rendered: Rendered) -> dict[str, Any]:
     take = rendered.take
     return {
         "take": take.id,
-        "parent": take.parent,
+        "parent": rendered.parent,
         "session": take.session,
         "model": take.recipe.model,
         "result": str(library.result(take)),
@@ -37,6 +37,7 @@ def render_report(library: Library, rendered: Rendered) -> dict[str, Any]:
         "encoder": {
             "source": rendered.encoder_source,
             "seconds": rendered.timings["encode"],
+            "parts": rendered.encoders,
         },
         "timings": rendered.timings,
         "forwards": rendered.forwards,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines.errors import BadInput
 
-SHUTDOWN_SECONDS = 2
+SHUTDOWN_SECONDS = 1
 
 
 def serve(host: str, port: int, library_folder: Path | None) -> int:
@@ -26,7 +26,7 @@ def serve(host: str, port: int, library_folder: Path | None) -> int:
     from studio.library import Library
 
     with Library(library_folder) as library:
-        app = create_app(library, host, port)
+        app = create_app(library, host)
         config = uvicorn.Config(
             app,
             host=host,
@@ -43,6 +43,10 @@ def serve(host: str, port: int, library_folder: Path | None) -> int:
 
 def _refuse_taken(host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.getaddrinfo(host, port)
+    except OSError:
+        raise BadInput("host", host, "Give an address of this machine, like 127.0.0.1.") from None
     try:
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

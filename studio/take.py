@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -33,9 +34,9 @@ class Take(BaseModel):
     keep: int = Field(description="Segments shared with the parent when this take was made.")
     created: str = Field(description="UTC, ISO 8601.")
     recipe: Recipe
-    encoder_key: str
+    encoder_keys: dict[str, str] = Field(description="Part -> key under inputs/.")
     segments: tuple[SegmentRef, ...]
-    result: str = Field(description="File name beside the manifest.")
+    result: Literal["result.mp4", "result.png"] = Field(description="File beside the manifest.")
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds.")
     forwards: dict[str, int] = Field(default_factory=dict)
     software: dict[str, str] = Field(default_factory=dict)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.base import Tensors
-from reuse import Entry, ReuseError
+from pipelines.base import Pipeline, Step, Tensors, joined
+from reuse import Entry, Fault, NotCompatible, ReuseError
 from studio import media, seeds
+from studio.compatible import differing
 from studio.engine import Engine
 from studio.events import Event, OnEvent, Stage, ignore
+from studio.keys import Keys
 from studio.library import Library
 from studio.render import BOUNDARY, ENCODED, VIDEO, frames_digest
 from studio.take import SegmentRef, Take
@@ -28,36 +31,62 @@ class Recomputed:
     """What does not agree: "file", "frames", "boundary", "video"; empty if all is the same."""
 
 
+def missing(library: Library) -> Iterator[Fault]:
+    """Segments and inputs that a take is made of and that are not in the library."""
+    here = {kind: set(library.store.keys(kind)) for kind in ("segments", "inputs")}
+    for take in library.takes():
+        needs = [("segments", part.id) for part in take.segments]
+        needs += [("inputs", key) for key in take.encoder_keys.values()]
+        for kind, key in needs:
+            if key not in here[kind]:
+                yield Fault(kind, key, "", f"it is missing, and take {take.id[:12]} is made of it")
+
+
 def recompute(
     library: Library, engine: Engine, take: Take, on_event: OnEvent = ignore
 ) -> list[Recomputed]:
     """Generates each segment of a take anew from its stored boundary and compares it with the disk:
     the raw frames, the boundary it leaves, and the decoded video. Changes nothing on disk.
+
+    Raises NotCompatible if the model or the libraries are no longer those that made the take: then
+    a difference would say nothing about the disk.
     """
     pipeline = engine.pipeline(take.recipe.model)
     pipeline.plan(take.recipe)
-    if not library.store.faults("inputs", take.encoder_key):
-        inputs = library.store.find("inputs", take.encoder_key).tensors(ENCODED)
-    else:
-        pipeline.load_encoders()
-        inputs = pipeline.encode(take.recipe)
-        pipeline.free_encoders()
+    keys = Keys.of(pipeline, take.recipe, take.seeds, take.session, library.hashes)
+    if keys.segments != tuple(part.id for part in take.segments):
+        raise NotCompatible(differing(library, take, take.recipe, keys))
+    inputs = _inputs(library, pipeline, take, keys)
     pipeline.load_denoiser()
 
     found: list[Recomputed] = []
     boundary = None
-    for segment in take.segments:
-        on_event(Event(Stage.DENOISE, segment.index, len(take.segments)))
-        output = pipeline.generate(
-            take.recipe,
-            inputs,
-            segment.index,
-            boundary,
-            seeds.generator(segment.seed, segment.index),
-        )
-        differs, boundary = _compare(library, segment, output.frames, output.boundary, take)
-        found.append(Recomputed(segment.index, differs))
+    for part in take.segments:
+
+        def on_step(step: Step, index: int = part.index) -> None:
+            on_event(Event(Stage.DENOISE, index, len(take.segments), step.step, step.steps))
+
+        noise = seeds.generator(part.seed, part.index)
+        output = pipeline.generate(take.recipe, inputs, part.index, boundary, noise, on_step)
+        differs, boundary = _compare(library, part, output.frames, output.boundary, take)
+        found.append(Recomputed(part.index, differs))
     return found
+
+
+def _inputs(library: Library, pipeline: Pipeline, take: Take, keys: Keys) -> Tensors:
+    """The stored encoder outputs; those that are damaged or gone are computed for this once."""
+    store = library.store
+    damaged = [part for part, key in keys.encoder.items() if store.faults("inputs", key)]
+    encoded: dict[str, Tensors] = {}
+    if damaged:
+        try:
+            encoded = pipeline.encode(take.recipe, damaged)
+        finally:
+            pipeline.free_encoders()
+    for part, key in keys.encoder.items():
+        if part not in encoded:
+            encoded[part] = store.find("inputs", key).tensors(ENCODED)
+    return joined(encoded)
 
 
 def _compare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sqlite3
 import threading
 import time
 
@@ -32,11 +33,13 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
         self._thread.start()
 
-    def stop(self, timeout: float = 3.0) -> None:
-        """Ends the thread. A running job stops at its next step and waits for the next start."""
+    def stop(self, timeout: float = 1.5) -> None:
+        """Ends the thread. A running job stops at its next step and waits for the next start; one
+        that is longer over its step is found to be dead at that start."""
         self._stopping.set()
         self._thread.join(timeout)
-        self._life.close()
+        if not self._thread.is_alive():
+            self._life.close()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -58,11 +61,15 @@ class Worker:
             rendered = actions.fulfil(self.library, self.engine, job.order, watch)
         except Cancelled:
             if self._stopping.is_set() and not jobs.asked_to_stop(job.id):
-                jobs.release(job.id)
+                jobs.release(job.id, self._life.owner)
                 return
             told = "Cancelled. Finished segments are kept; run the same again to go on."
             jobs.finish(job.id, State.CANCELLED, told)
         except Exception as error:
+            if self._stopping.is_set():
+                # Whoever stops the server may have stopped its ffmpeg too.
+                jobs.release(job.id, self._life.owner)
+                return
             if not is_known(error):
                 log.exception("job %d failed", job.id)
             jobs.finish(job.id, State.FAILED, str(error) or type(error).__name__)
@@ -88,5 +95,10 @@ class Worker:
             "step": event.step,
             "steps": event.steps,
         }
-        if self.library.jobs.report(job, progress):
+        try:
+            asked_to_stop = self.library.jobs.report(job, progress)
+        except sqlite3.Error as error:
+            log.warning("progress of job %d is not shown: %s", job, error)
+            return
+        if asked_to_stop:
             raise Cancelled

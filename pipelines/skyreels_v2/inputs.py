@@ -42,32 +42,38 @@ def clean_prompt(text: str) -> str:
     return " ".join(html.unescape(html.unescape(ftfy.fix_text(text))).split())
 
 
-def encoder_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: str) -> Fields:
+def encoder_inputs(
+    recipe: Request, checkpoint: Checkpoint, dtype: str, device: str
+) -> dict[str, Fields]:
     """The negative prompt is always encoded, so the strength of the guidance is no part of it. The
     size of the video is part of it only where a picture is cut to it."""
     folder = checkpoint.folder
-    fields: Fields = {
-        "family": "skyreels_v2",
-        "encoding": ENCODING,
-        "prompt": clean_prompt(recipe.prompt),
-        "negative_prompt": clean_prompt(recipe.negative_prompt),
+    common: Fields = {"family": "skyreels_v2", "encoding": ENCODING}
+    text: Fields = {
+        **common,
         "max_sequence_length": checkpoint.max_sequence_length,
         "tokenizer": folder / "tokenizer",
         "text_encoder": folder / "text_encoder",
         "text_dtype": dtype,
         **_versions(device, "torch", "transformers"),
     }
+    # Both prompts go by one name in the key: the same words are encoded once.
+    parts = {
+        name: {**text, "text": clean_prompt(getattr(recipe, name))}
+        for name in ("prompt", "negative_prompt")
+    }
     if recipe.image is not None:
-        fields |= {
+        parts["image"] = {
+            **common,
             "image": Path(recipe.image),
             "image_width": recipe.width,
             "image_height": recipe.height,
             "image_fit": images.FIT,
             "vae": folder / "vae",
             "vae_dtype": VAE_DTYPE,
-            **_versions(device, "diffusers", "pillow"),
+            **_versions(device, "torch", "diffusers", "pillow"),
         }
-    return fields
+    return parts
 
 
 def segment_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: str) -> Fields:

@@ -6,7 +6,7 @@ torch, diffusers and transformers are imported where a stage first needs them, n
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -113,14 +113,17 @@ class SkyReelsV2(BasePipeline):
     def plan(self, recipe: Request) -> Plan:
         return make_plan(recipe, self.checkpoint)
 
-    def encoder_inputs(self, recipe: Request) -> Fields:
+    def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
         return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device)
 
     def segment_inputs(self, recipe: Request) -> Fields:
         return segment_inputs(recipe, self.checkpoint, self.dtype, self.device)
 
-    def load_encoders(self) -> None:
-        self._load(ENCODERS)
+    def load_encoders(self, parts: Collection[str]) -> None:
+        if "image" in parts:
+            self._load(("vae",))
+        if set(parts) - {"image"}:
+            self._load(ENCODERS)
 
     def free_encoders(self) -> None:
         from pipelines.skyreels_v2.components import free_memory
@@ -130,31 +133,32 @@ class SkyReelsV2(BasePipeline):
             self._signatures.pop(name, None)
         free_memory(self.device)
 
-    def encode(self, recipe: Request) -> Tensors:
-        """`prompt_embeds` and `negative_prompt_embeds` `[tokens, dim]` without padding, and for a
-        picture `image_latents` `[1, C, 1, h, w]`."""
+    def encode(self, recipe: Request, parts: Collection[str]) -> dict[str, Tensors]:
+        """`embeds` `[tokens, dim]` of the prompts, without padding; `latents` `[1, C, 1, h, w]` of
+        the image."""
         import torch
 
         from pipelines.skyreels_v2 import encoders
         from pipelines.skyreels_v2.threads import steady_threads
 
-        outputs: Tensors = {}
-        if recipe.image is not None:
-            picture = images.read_image(Path(recipe.image), recipe.width, recipe.height)
-            self._load(("vae",))
-            vae = self._components["vae"]
-            with torch.no_grad(), steady_threads(vae):
-                outputs["image_latents"] = encoders.encode_image(vae, picture)
-        self.load_encoders()
-        tokenizer, text_encoder = self._components["tokenizer"], self._components["text_encoder"]
-        with torch.no_grad(), steady_threads(text_encoder):
-            for name in ("prompt", "negative_prompt"):
-                outputs[f"{name}_embeds"] = encoders.encode_prompt(
-                    tokenizer,
+        self.load_encoders(parts)
+        outputs: dict[str, Tensors] = {}
+        for part in parts:
+            if part == "image":
+                picture = images.read_image(Path(recipe.image), recipe.width, recipe.height)
+                vae = self._components["vae"]
+                with torch.no_grad(), steady_threads(vae):
+                    outputs[part] = {"latents": encoders.encode_image(vae, picture)}
+                continue
+            text_encoder = self._components["text_encoder"]
+            with torch.no_grad(), steady_threads(text_encoder):
+                embeds = encoders.encode_prompt(
+                    self._components["tokenizer"],
                     text_encoder,
-                    getattr(recipe, name),
+                    getattr(recipe, part),
                     self.checkpoint.max_sequence_length,
                 )
+            outputs[part] = {"embeds": embeds}
         return outputs
 
     def load_denoiser(self) -> None:

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command that was parsed and returns its exit code."""
     command: Callable[[argparse.Namespace], Answer] = COMMANDS[options.command]
     answer, words, code = command(options)
-    print(json.dumps(answer, ensure_ascii=False) if options.json else words)
+    print(json.dumps(answer) if options.json else words)
     return code
 
 
@@ -153,7 +153,7 @@ def _verify(options: argparse.Namespace) -> Answer:
                 for part in again
             ]
         else:
-            faults = list(library.store.verify())
+            faults = [*library.store.verify(), *verify.missing(library)]
             answer["faults"] = [asdict(fault) for fault in faults]
             lines += [f"{f.kind}/{f.key}/{f.file}: {f.what}" for f in faults]
             lines.append(f"{len(faults)} faults")

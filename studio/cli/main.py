@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -16,6 +17,10 @@ from studio.cli.parser import build
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Results go to stdout, all else to stderr."""
+    # A name that is not Unicode, or a terminal that knows less of it, is no reason to fail.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     as_json = "--json" in (sys.argv[1:] if words is None else words)
     try:
         options = build().parse_args(words)
@@ -50,7 +55,7 @@ def _report(error: BaseException, as_json: bool) -> int:
             told["differences"] = [
                 {"field": d.name, "kept": d.kept, "asked": d.asked} for d in error.differences
             ]
-        print(json.dumps(told, ensure_ascii=False, default=str))
+        print(json.dumps(told, default=str))
     print(message, file=sys.stderr)
     if not is_known(error):
         logging.getLogger(__name__).debug("", exc_info=error)

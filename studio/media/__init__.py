@@ -7,7 +7,7 @@ Does not belong here: which segments make a take, where files live (reuse/), wha
 
 from studio.media import ffmpeg
 from studio.media.decode import decode
-from studio.media.encode import write_segment
+from studio.media.encode import CODING, write_segment
 from studio.media.errors import DiskFull, MediaError
 from studio.media.export import EXPORTS, export
 from studio.media.join import check_audio, join
@@ -16,6 +16,7 @@ from studio.media.poster import write_image, write_poster
 from studio.media.probe import VideoInfo, probe
 
 __all__ = [
+    "CODING",
     "EXPORTS",
     "DiskFull",
     "MediaError",

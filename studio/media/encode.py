@@ -15,6 +15,8 @@ from studio.media import ffmpeg
 from studio.media.errors import MediaError
 from studio.media.whole import whole_file
 
+CODING = 1
+"""Counted up when the settings below change: segments of different coding do not join."""
 CRF = 15
 """Constant rate factor of x264: no loss that the eye could see."""
 

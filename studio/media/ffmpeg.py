@@ -67,6 +67,8 @@ def run(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Ctrl-C in a terminal goes to all of its processes; when to stop is ours to say.
+            start_new_session=True,
         )
     except OSError as error:
         raise MediaError(f"{failure}: ffmpeg did not start ({error.strerror})") from error

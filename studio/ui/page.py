@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +15,7 @@ from studio.jobs import Job, State
 from studio.library import Library
 
 THEME = gr.themes.Default(primary_hue="teal", neutral_hue="slate", font=["system-ui", "sans-serif"])
-CSS = "footer {display: none !important} #status {min-height: 1.5em}"
+CSS = "footer {display: none !important}"
 SAMPLE = "a red boat drifting left over the sea at sunset"
 MODEL = "starter"
 TICK_SECONDS = 0.5
@@ -27,7 +28,7 @@ def build(library: Library, engine: Engine) -> gr.Blocks:
     def generate(prompt: str, segments: float, seed: str) -> None:
         with _toasts():
             given = {"prompt": prompt, "segments": int(segments)}
-            asked = actions.order(library, engine, MODEL, given, _seed(seed))
+            asked = actions.order_take(library, engine, MODEL, given, _seed(seed))
             library.jobs.submit(asked)
 
     def retake(take: str | None, keep: float, seed: str) -> None:
@@ -41,22 +42,17 @@ def build(library: Library, engine: Engine) -> gr.Blocks:
         for job in library.jobs.queue()[:1]:
             library.jobs.cancel(job.id)
 
-    def look(seen: tuple) -> tuple:
-        job = library.jobs.newest()
-        now = (job.id, job.state, job.progress) if job else None
+    def look(seen: dict) -> tuple:
+        job, rows = library.jobs.newest(), library.history.takes(limit=1)
+        take = rows[0].id if rows else None
+        now = {"status": _status(job), "take": take}
         if now == seen:
             return (gr.skip(),) * 4
-        if job is None or job.take is None:
-            return now, _status(job), gr.skip(), gr.skip()
-        return now, _status(job), _player(job.take), job.take
-
-    def newest() -> tuple:
-        rows = library.history.takes(limit=1)
-        take = rows[0].id if rows else None
-        return _player(take) if take else EMPTY, take
+        player = gr.skip() if take == seen.get("take") else _player(take)
+        return now, now["status"], player, take
 
     with gr.Blocks(title="Retake", analytics_enabled=False) as page:
-        seen, take = gr.State(), gr.State()
+        seen, take = gr.State({}), gr.State()
         gr.Markdown("# Retake\nRender a video in segments, keep the good ones, retake the rest.")
         with gr.Row():
             with gr.Column(scale=1):
@@ -69,13 +65,14 @@ def build(library: Library, engine: Engine) -> gr.Blocks:
                 stop = gr.Button("Cancel", variant="stop")
             with gr.Column(scale=2):
                 player = gr.HTML(EMPTY, elem_id="player")
-                status = gr.Markdown("", elem_id="status")
+                status = gr.Textbox(
+                    "", label="Status", interactive=False, lines=2, elem_id="status"
+                )
         quiet = {"show_progress": "hidden"}
         make.click(generate, [prompt, segments, seed], None, **quiet)
         again.click(retake, [take, keep, seed], None, **quiet)
         stop.click(cancel, queue=False, **quiet)
         gr.Timer(TICK_SECONDS).tick(look, seen, [seen, status, player, take], queue=False, **quiet)
-        page.load(newest, None, [player, take], **quiet)
     return page
 
 
@@ -96,23 +93,25 @@ def _toasts() -> Iterator[None]:
         yield
     except Exception as error:
         if is_known(error):
-            raise gr.Error(str(error), print_exception=False) from error
+            # A toast shows markup, and the message may quote what the person typed.
+            raise gr.Error(html.escape(str(error)), print_exception=False) from error
         raise
 
 
 def _status(job: Job | None) -> str:
-    """Only words of our own and numbers: a prompt is never part of it."""
     if job is None:
         return ""
     if job.state is not State.RUNNING or not job.progress:
-        return f"**{job.state.capitalize()}.** {job.told}"
+        return f"{job.state.capitalize()}. {job.told}"
     at = job.progress
-    told = f"**Segment {at['segment'] + 1} of {at['segments']}**"
+    told = f"Segment {at['segment'] + 1} of {at['segments']}"
     return f"{told}, step {at['step']} of {at['steps']}" if at["step"] else f"{told}: {at['stage']}"
 
 
-def _player(take: str) -> str:
+def _player(take: str | None) -> str:
     """Only the id, which is hexadecimal, goes into the markup."""
+    if take is None:
+        return EMPTY
     return (
         f'<video src="/api/takes/{take}/result" controls loop autoplay muted playsinline '
         'style="width:100%;border-radius:8px"></video>'

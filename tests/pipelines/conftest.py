@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.base import joined
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -75,9 +77,14 @@ def seeded(seed: int):
     return torch.Generator().manual_seed(seed)
 
 
+def encode(pipeline, recipe) -> dict:
+    """All encoder outputs of a recipe, as `generate` takes them."""
+    return joined(pipeline.encode(recipe, pipeline.encoder_inputs(recipe)))
+
+
 def chain(pipeline, recipe, seeds=(1, 2, 3), on_step=None) -> list:
     """Every segment of a recipe, segment i under seeds[i]."""
-    inputs, boundary, outputs = pipeline.encode(recipe), None, []
+    inputs, boundary, outputs = encode(pipeline, recipe), None, []
     for i in range(recipe.segments):
         output = pipeline.generate(recipe, inputs, i, boundary, seeded(seeds[i]), on_step)
         outputs.append(output)

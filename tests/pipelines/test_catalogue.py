@@ -31,24 +31,17 @@ def hub(tiny, tmp_path, monkeypatch):
     return add
 
 
-def test_importing_it_is_quick_and_brings_nothing_heavy():
+def test_importing_it_brings_nothing_heavy():
     script = """
-import dataclasses, enum, importlib, pathlib, re, sys, time, types, typing
-before = time.process_time()
+import sys
 import pipelines.catalogue
-seconds = time.process_time() - before
-pipelines.catalogue.support_matrix()
-heavy = {"torch", "diffusers", "transformers", "numpy", "huggingface_hub"} & set(sys.modules)
-print(seconds, sorted(heavy))
+pipelines.catalogue.models()[0].capabilities
+print(sorted({"torch", "diffusers", "transformers", "numpy", "huggingface_hub"} & set(sys.modules)))
 """
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.split(maxsplit=1)
-        for _ in range(3)
-    ]
-    assert min(float(seconds) for seconds, _ in runs) < 0.05
-    assert runs[0][1].strip() == "[]"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def test_every_entry_says_what_it_is():
@@ -61,13 +54,6 @@ def test_every_entry_says_what_it_is():
             "shift", "ar_step", "causal_block", "condition_noise",
         }  # fmt: skip
         assert catalogue.find(model.id) is model
-
-
-def test_the_support_matrix_comes_from_the_capabilities():
-    rows = {row.model: row for row in catalogue.support_matrix()}
-    assert rows["Starter"].tasks == "T2V"
-    assert rows["SkyReels-V2 DF 1.3B 540P"].tasks == "T2V, I2V"
-    assert all(row.encoder_reuse and row.segment_reuse for row in rows.values())
 
 
 def test_a_folder_is_a_model_with_settings_from_its_configs(tiny, recipe):

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import Recipe, chain, seeded
+from conftest import Recipe, chain, encode, seeded
+from safetensors.torch import save_file
 
 from pipelines.errors import BadInput
 from pipelines.skyreels_v2 import SkyReelsV2
@@ -33,7 +34,7 @@ def assert_same(a, b):
 def test_any_segment_made_again_from_its_boundary_is_bit_identical(pipeline, recipe, mode):
     recipe = recipe.but(segments=3, **mode)
     whole = chain(pipeline, recipe)
-    inputs = pipeline.encode(recipe)
+    inputs = encode(pipeline, recipe)
     for i in (2, 0, 1):  # in another order, and after whatever ran before
         boundary = whole[i - 1].boundary if i else None
         assert_same(pipeline.generate(recipe, inputs, i, boundary, seeded(i + 1)), whole[i])
@@ -81,15 +82,16 @@ def test_the_number_of_threads_does_not_show(pipeline, recipe, whole):
 
 
 def test_a_fresh_process_makes_the_same_bits(whole, tiny, tmp_path):
-    torch.save(whole[0].boundary, tmp_path / "boundary.pt")
+    save_file(whole[0].boundary, tmp_path / "boundary.safetensors")
     script = """
 import sys, torch, numpy
 sys.path.insert(0, sys.argv[3])
-from conftest import Recipe, seeded
+from conftest import Recipe, encode, seeded
+from safetensors.torch import load_file
 from pipelines.skyreels_v2 import SkyReelsV2
 pipeline = SkyReelsV2.open(sys.argv[1], device="cpu")
-boundary = torch.load(sys.argv[2] + "/boundary.pt")
-inputs = pipeline.encode(Recipe())
+boundary = load_file(sys.argv[2] + "/boundary.safetensors")
+inputs = encode(pipeline, Recipe())
 output = pipeline.generate(Recipe(), inputs, 1, boundary, seeded(2))
 numpy.save(sys.argv[2] + "/frames.npy", output.frames)
 """
@@ -104,7 +106,7 @@ def test_generating_loads_no_encoder_and_needs_none_on_disk(tiny, recipe, tmp_pa
     folder = shutil.copytree(tiny, tmp_path / "a model, für später")
     pipeline = SkyReelsV2.open(folder, device="cpu")
     assert pipeline.loaded == frozenset()
-    inputs = pipeline.encode(recipe)
+    inputs = encode(pipeline, recipe)
     assert pipeline.loaded == {"tokenizer", "text_encoder"}
     pipeline.free_encoders()
     assert pipeline.loaded == frozenset()
@@ -114,7 +116,7 @@ def test_generating_loads_no_encoder_and_needs_none_on_disk(tiny, recipe, tmp_pa
     second.generate(recipe, inputs, 0, None, seeded(1))
     assert second.loaded == {"transformer", "scheduler", "vae"}
     with pytest.raises(BadInput, match="text_encoder is missing"):
-        second.encode(recipe)
+        encode(second, recipe)
 
 
 def test_weights_that_change_on_disk_are_read_again(tiny, recipe, whole, tmp_path, one_thread):
@@ -181,7 +183,7 @@ def test_previews_are_small_pictures_once_there_is_something_to_learn_from(tiny,
 
 
 def test_a_boundary_that_does_not_fit_is_refused(pipeline, recipe):
-    inputs = pipeline.encode(recipe)
+    inputs = encode(pipeline, recipe)
     first = pipeline.generate(recipe, inputs, 0, None, seeded(1))
     with pytest.raises(BadInput, match=r"boundary.*needs that of segment 0"):
         pipeline.generate(recipe, inputs, 1, None, seeded(1))

@@ -135,7 +135,7 @@ def test_a_checkpoint_may_say_that_its_prompts_are_short(folder, recipe, file, c
     edit(folder / file, **changes)
     pipeline = SkyReelsV2.open(folder, device="cpu")
     assert pipeline.checkpoint.max_sequence_length == 32
-    assert pipeline.encoder_inputs(recipe)["max_sequence_length"] == 32
+    assert pipeline.encoder_inputs(recipe)["prompt"]["max_sequence_length"] == 32
 
 
 def test_prompts_are_padded_to_512_tokens_by_default(folder):

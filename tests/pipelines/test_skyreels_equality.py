@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from conftest import seeded
+from conftest import encode, seeded
 from PIL import Image
 
 SYNCHRONOUS = {}
@@ -60,7 +60,7 @@ def caller(t2v, max_sequence_length):
 
 def ours(pipeline, recipe, generator):
     """Segments with one generator for all of them, as the long call of diffusers draws."""
-    inputs, boundary, outputs = pipeline.encode(recipe), None, []
+    inputs, boundary, outputs = encode(pipeline, recipe), None, []
     for i in range(recipe.segments):
         outputs.append(pipeline.generate(recipe, inputs, i, boundary, generator))
         boundary = outputs[-1].boundary
@@ -165,7 +165,7 @@ def test_prompts_encode_as_in_diffusers(pipeline, reference, tiny, recipe):
     messy = "  a cat &amp;amp; a dog\n\tbaking a “cakeâ€™s” \u3000 "
     with torch.no_grad():
         embeds, negative = theirs.encode_prompt(messy, "", max_sequence_length=512)
-    inputs = pipeline.encode(recipe.but(prompt=messy, negative_prompt=""))
+    inputs = encode(pipeline, recipe.but(prompt=messy, negative_prompt=""))
     assert inputs["prompt_embeds"].shape[0] < 40
     assert torch.equal(pad_prompt(inputs["prompt_embeds"], 512), embeds)
     assert torch.equal(pad_prompt(inputs["negative_prompt_embeds"], 512), negative)

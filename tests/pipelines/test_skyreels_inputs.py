@@ -43,11 +43,21 @@ def test_encoding_depends_on(pipeline, recipe, changes):
 def test_encoding_a_picture_depends_on_its_file_and_on_the_size_of_the_video(
     pipeline, recipe, picture
 ):
-    fields = pipeline.encoder_inputs(recipe.but(image=picture))
-    assert fields["image"] == picture
-    assert fields["vae"] == pipeline.checkpoint.folder / "vae"
-    assert fields != pipeline.encoder_inputs(recipe)
-    assert fields != pipeline.encoder_inputs(recipe.but(image=picture, width=64))
+    parts = pipeline.encoder_inputs(recipe.but(image=picture))
+    assert parts["image"]["image"] == picture
+    assert parts["image"]["vae"] == pipeline.checkpoint.folder / "vae"
+    assert "image" not in pipeline.encoder_inputs(recipe)
+    wider = pipeline.encoder_inputs(recipe.but(image=picture, width=64))
+    assert parts["image"] != wider["image"] and parts["prompt"] == wider["prompt"]
+
+
+def test_each_prompt_is_a_part_of_its_own_and_equal_words_are_one(pipeline, recipe):
+    parts = pipeline.encoder_inputs(recipe)
+    changed = pipeline.encoder_inputs(recipe.but(prompt="a dog"))
+    assert parts["negative_prompt"] == changed["negative_prompt"]
+    assert parts["prompt"] != changed["prompt"]
+    same = pipeline.encoder_inputs(recipe.but(negative_prompt=recipe.prompt))
+    assert same["prompt"] == same["negative_prompt"]
 
 
 def test_every_field_that_a_segment_reads_is_among_its_inputs(pipeline, recipe):
@@ -59,7 +69,7 @@ def test_every_field_that_a_segment_reads_is_among_its_inputs(pipeline, recipe):
 
 def test_inputs_are_json_but_for_paths_that_exist(pipeline, recipe, picture):
     recipe = recipe.but(image=picture)
-    for fields in (pipeline.encoder_inputs(recipe), pipeline.segment_inputs(recipe)):
+    for fields in (*pipeline.encoder_inputs(recipe).values(), pipeline.segment_inputs(recipe)):
         paths = {name: value for name, value in fields.items() if isinstance(value, Path)}
         assert all(path.exists() for path in paths.values())
         json.dumps({name: value for name, value in fields.items() if name not in paths})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 
 from studio import media
 from studio.cli import main
-from tests.studio.conftest import PROMPT, ROOT, STEPS, answer
+from tests.studio.conftest import PROMPT, ROOT, STEPS, answer, environment
 
 
 def run(capsys, library, *words: object) -> tuple[int, dict | list, str]:
@@ -99,6 +100,31 @@ def test_a_refused_reuse_ends_with_3_and_names_each_field(library, generate, cap
     assert "a kite" in said and PROMPT in said
 
 
+def test_a_number_that_is_none_is_named_with_its_field(library, capsys):
+    for word, value in (("--segments", "two"), ("--seeds", "1,x"), ("--guidance-scale", "hot")):
+        code, told, _ = run(capsys, library, "generate", "--prompt", "x", word, value)
+        assert code == 2
+        assert told["field"] == word.strip("-").replace("-", "_") and told["value"] == value
+
+
+def test_a_model_in_a_folder_is_known_by_its_full_path(library, tiny, capsys, monkeypatch):
+    monkeypatch.chdir(tiny.parent)
+    size = ["--width", 32, "--height", 32, "--frames", 9, "--overlap", 5, "--steps", 1]
+    code, told, _ = run(
+        capsys, library, "generate", "--prompt", "x", "--model", f"./{tiny.name}", *size
+    )
+    assert code == 0 and told["model"] == str(tiny.resolve())
+
+
+def test_a_prompt_that_is_no_unicode_is_refused_and_not_a_traceback(library):
+    command = [sys.executable, "app.py", "generate", "--prompt", b"caf\xe9", "--json"]
+    command += ["--library", str(library.folder)]
+    strict = {**environment(), "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, env=strict)
+    assert done.returncode == 2, done.stderr
+    assert b"Traceback" not in done.stderr and json.loads(done.stdout)["field"] == "prompt"
+
+
 def test_takes_show_accept_and_baseline(library, generate, retake, capsys):
     parent = generate([1]).take
     child = retake(parent, 2, [2]).take
@@ -123,8 +149,13 @@ def test_export_writes_a_file_and_refuses_to_overwrite(library, generate, retake
     assert media.probe(both).width >= 2 * 2 * 96
     code, told, _ = run(capsys, library, "export", parent.id, "--to", one)
     assert code == 2 and told["field"] == "to"
-    code, told, _ = run(capsys, library, "export", parent.id, "--to", tmp_path / "x.txt")
-    assert code == 2 and told["field"] == "to"
+    for name in ("x.txt", "x.png", "no/such/folder.mp4"):
+        code, told, _ = run(capsys, library, "export", parent.id, "--to", tmp_path / name)
+        assert code == 2 and told["field"] == "to"
+    code, told, _ = run(
+        capsys, library, "export", parent.id, "--to", tmp_path / "big.mp4", "--scale", 500
+    )
+    assert code == 2 and told["field"] == "scale"
 
 
 def test_verify_names_a_damaged_file_and_ends_with_1(library, generate, capsys):
@@ -134,6 +165,11 @@ def test_verify_names_a_damaged_file_and_ends_with_1(library, generate, capsys):
     poster.write_bytes(b"x")
     code, told, _ = run(capsys, library, "verify")
     assert code == 1 and told["faults"][0]["file"] == "poster.webp"
+    code, told, _ = run(capsys, library, "verify", "--recompute", take.id)
+    assert code == 1 and told["segments"][0]["differs"] == ["file"]
+    shutil.rmtree(poster.parent)
+    code, told, _ = run(capsys, library, "verify")
+    assert code == 1 and "missing" in told["faults"][0]["what"]
 
 
 def test_verify_rebuild_makes_history_again(library, generate, retake, capsys):
@@ -147,6 +183,7 @@ def test_verify_rebuild_makes_history_again(library, generate, retake, capsys):
     _, rows, _ = run(capsys, library, "takes")
     assert [row["id"] for row in rows] == [child.id, parent.id]
     assert rows[0]["parent"] == parent.id
+    assert [row["baseline"] for row in rows] == [False, True]
 
 
 def test_models_are_listed_with_what_they_can_do(library, capsys):
@@ -161,8 +198,6 @@ def test_doctor_finds_nothing_wrong_and_cleans_what_no_take_uses(library, genera
     used = {part.id for part in take.segments}
     code, told, _ = run(capsys, library, "doctor")
     assert code == 0, told
-    import shutil
-
     orphan = generate([2], segments=1).take
     shutil.rmtree(library.store.folder("takes", orphan.id))
     library.rebuild()

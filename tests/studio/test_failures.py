@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -13,7 +15,7 @@ import pytest
 from reuse import DiskFull
 from studio import actions, media, render
 from studio.engine import Engine
-from studio.errors import Cancelled, RenderFailed
+from studio.errors import BadInput, Cancelled, RenderFailed
 from studio.events import Stage
 from studio.library import Library
 from tests.studio.conftest import PROMPT, ROOT, STEPS, environment, frames_of, segment_state
@@ -154,13 +156,55 @@ def test_a_damaged_segment_is_found_and_made_again(library, generate, retake):
     assert list(library.store.verify()) == []
 
 
-def test_a_damaged_result_is_joined_again(library, generate):
-    take = generate([1]).take
+def test_a_damaged_result_is_joined_again_and_the_take_keeps_its_place(
+    library, generate, retake, tmp_path
+):
+    parent = generate([1]).take
+    take = retake(parent, 1, [2]).take
     frames = frames_of(library, take)
     library.result(take).write_bytes(b"nonsense")
-    again = generate([1])
-    assert again.sources == ["reused"] * 3
-    assert (frames_of(library, again.take) == frames).all()
+    with pytest.raises(BadInput, match="damaged"):
+        actions.export(library, [take.id], tmp_path / "out.mp4")
+    with Library(library.folder) as again:
+        assert again.take("latest") == take
+    # Asked for by another way, it is still the child of its parent.
+    made = generate([1, 2, 2])
+    assert made.sources == ["reused"] * 3
+    assert made.take.id == take.id
+    assert (made.take.parent, made.take.keep) == (parent.id, 1)
+    assert made.take.created == take.created
+    assert (frames_of(library, take) == frames).all()
+
+
+def test_weights_that_change_while_it_runs_publish_nothing_under_the_old_key(
+    library, tiny, tmp_path
+):
+    model = shutil.copytree(tiny, tmp_path / "model")
+    engine = Engine()
+    given = {"prompt": PROMPT, "segments": 2, "steps": 2, "width": 32, "height": 32}
+    given |= {"frames": 9, "overlap": 5}
+
+    def touch(event):
+        if event.segment == 1 and event.step == 1:
+            config = model / "scheduler" / "scheduler_config.json"
+            config.write_text(config.read_text().replace("8.0", "7.0"))
+
+    with pytest.raises(RenderFailed, match="changed while it ran"):
+        actions.generate(library, engine, str(model), given, [1], on_event=touch)
+    assert len(list(library.store.keys("segments"))) == 1
+    # With the files as they are now everything is made anew.
+    assert actions.generate(library, engine, str(model), given, [1]).sources == ["generated"] * 2
+
+
+def test_a_take_is_done_even_if_the_index_cannot_be_written(library, generate, monkeypatch):
+    def full(take):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library.history, "record", full)
+        take = generate([1], segments=1).take
+    with Library(library.folder) as again:
+        assert again.take("latest") == take
 
 
 def test_twenty_kills_lose_nothing(library, generate):
@@ -187,13 +231,19 @@ def test_sigint_ends_a_command_with_130_and_a_kept_segment(library):
     command = [sys.executable, "app.py", "generate", "--prompt", PROMPT, "--segments", "40"]
     command += ["--steps", "20", "--seed", "1", "--library", str(library.folder), "--json"]
     running = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     for line in running.stderr:
         if line.startswith("segment 1/40 new"):
             break
-    running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=30)
+    # As a terminal does it: to every process of the command, ffmpeg included.
+    os.killpg(running.pid, signal.SIGINT)
+    out, _ = running.communicate(timeout=60)
     assert running.returncode == 130, out
     assert len(list(library.store.keys("segments"))) >= 1
     assert list(library.store.keys("takes")) == []
@@ -206,7 +256,7 @@ def test_render_refuses_before_any_model_is_loaded(library):
         {"prompt": " "},
         {"prompt": PROMPT, "segments": 0},
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(BadInput):
             actions.generate(library, engine, "starter", given)
     assert engine.pipeline("starter").loaded == frozenset()
     assert render.VIDEO == "video.mp4"

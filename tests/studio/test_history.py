@@ -25,7 +25,7 @@ def make_take(number: int, session: str = "sea", parent: str | None = None) -> T
         keep=0,
         created=f"2026-01-01T00:{number // 60:02}:{number % 60:02}+00:00",
         recipe=recipe,
-        encoder_key="e",
+        encoder_keys={"prompt": "e"},
         segments=(
             SegmentRef(index=0, id=f"s{number}", seed=number, frames=(0, 33)),
             SegmentRef(index=1, id=f"t{number}", seed=number, frames=(33, 57)),
@@ -82,7 +82,7 @@ def test_marks_and_baselines_outlive_a_rebuild(history):
     history.rate(two.id, 4)
     history.note(two.id, "better 🌊 ${x}")
     history.accept(two.id)
-    history.rebuild([two, one])
+    assert history.rebuild(lambda: [two, one]) == 2
     row = history.row(two.id)
     assert (row.stars, row.note, row.baseline) == (4, "better 🌊 ${x}", True)
     assert len(history.takes()) == 2

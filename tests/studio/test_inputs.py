@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PIL import Image
 
@@ -67,6 +69,30 @@ def test_a_changed_picture_with_a_kept_prefix_is_refused_by_name(library, engine
     Image.new("RGB", (48, 40), (1, 2, 3)).save(other)
     with pytest.raises(NotCompatible, match="image"):
         actions.retake(library, engine, first.take.id, 1, [9], {"image": other})
+
+
+def test_a_damaged_copy_of_a_picture_is_named_and_never_used(library, engine, tiny, picture):
+    first = from_picture(library, engine, tiny, picture)
+    copy = library.read_take(first.take.id).recipe.image
+    copy.write_bytes(copy.read_bytes()[:-20] + b"x" * 20)
+    with pytest.raises(BadInput, match=r"image.*damaged"):
+        actions.retake(library, engine, first.take.id, 0, [9])
+
+
+def test_changing_only_the_prompt_encodes_only_the_prompt(library, engine, tiny, picture):
+    from_picture(library, engine, tiny, picture)
+    other = from_picture(library, engine, tiny, picture, prompt="a white kite at noon")
+    assert other.encoders == {"prompt": "computed", "negative_prompt": "reused", "image": "reused"}
+
+
+def test_a_manifest_cannot_point_out_of_the_library(library, engine, tiny, picture):
+    from reuse import Damaged
+
+    take = from_picture(library, engine, tiny, picture).take
+    for path in (Path("/etc/passwd"), Path("../../secret")):
+        recipe = take.recipe.model_copy(update={"image": path})
+        with pytest.raises(Damaged):
+            library.located(take.model_copy(update={"recipe": recipe}))
 
 
 def test_a_file_that_is_no_picture_is_refused_before_a_model_is_loaded(library, tiny, tmp_path):

@@ -22,7 +22,7 @@ def submit(library, engine):
 
     def put(seed: int = 1, segments: int = 2, steps: int = 2) -> int:
         given = {"prompt": PROMPT, "segments": segments, "steps": steps}
-        return library.jobs.submit(actions.order(library, engine, "starter", given, [seed]))
+        return library.jobs.submit(actions.order_take(library, engine, "starter", given, [seed]))
 
     return put
 
@@ -52,14 +52,14 @@ def test_jobs_run_in_order_and_tell_their_takes(library, engine, submit):
 
 
 def test_seeds_are_drawn_when_a_job_is_ordered(library, engine):
-    asked = actions.order(library, engine, "starter", {"prompt": PROMPT, "segments": 2})
+    asked = actions.order_take(library, engine, "starter", {"prompt": PROMPT, "segments": 2})
     job = library.jobs.submit(asked)
     assert library.jobs.get(job).order == asked and len(asked.seeds) == 2
 
 
 def test_bad_input_never_enters_the_queue(library, engine):
     with pytest.raises(BadInput):
-        actions.order(library, engine, "starter", {"prompt": PROMPT, "width": 97})
+        actions.order_take(library, engine, "starter", {"prompt": PROMPT, "width": 97})
     assert library.jobs.queue() == []
 
 
@@ -149,6 +149,26 @@ def test_the_job_of_a_killed_process_goes_back_to_the_front(library, submit):
     assert not is_alive(locks, owner)
     assert library.jobs.release_those_of_the_dead(locks) == 1
     assert [job.id for job in library.jobs.queue()] == [first, second]
+
+
+def test_a_job_that_ended_or_changed_hands_is_not_put_back(library, submit):
+    job = submit(1)
+    library.jobs.claim("one")
+    library.jobs.release(job, "another")
+    assert library.jobs.get(job).state is State.RUNNING
+    library.jobs.finish(job, State.CANCELLED, "Stopped.")
+    library.jobs.release(job, "one")
+    assert library.jobs.get(job).state is State.CANCELLED
+
+
+def test_an_order_of_another_version_does_not_stop_the_queue(library, submit):
+    odd, fine = submit(1), submit(2)
+    library.database.execute(
+        "UPDATE jobs SET request = replace(request, '\"prompt\"', '\"prompts\"') WHERE id = ?", odd
+    )
+    assert [job.id for job in library.jobs.queue()] == [fine]
+    assert library.jobs.claim("me") is None
+    assert library.jobs.claim("me").id == fine
 
 
 def test_the_job_of_a_living_worker_is_left_alone_and_given_once(library, submit):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from pipelines.frames import Chain
-from studio import verify
+from studio import actions, verify
 from studio.engine import Engine
+from studio.errors import BadInput, NotCompatible
 from studio.library import Library
 from tests.studio.conftest import frames_of, segment_state
 
@@ -31,17 +32,12 @@ def test_a_take_has_as_many_frames_as_its_chain_says(library, generate):
 @pytest.mark.parametrize("keep", [0, 1, 2])
 def test_the_old_seeds_computed_again_give_the_old_bits(library, generate, retake, tmp_path, keep):
     parent = generate([11]).take
-    kept = tmp_path / "kept"
     with Library(tmp_path / "other") as other:
         # Only the prefix goes along: whatever comes after it must be computed.
         for part in parent.segments[:keep]:
             shutil.copytree(
                 library.store.folder("segments", part.id), other.store.folder("segments", part.id)
             )
-        for take in [parent.id]:
-            shutil.copytree(library.store.folder("takes", take), kept / take)
-        from studio import actions
-
         engine = Engine()
         again = actions.generate(
             other,
@@ -91,8 +87,6 @@ def test_the_prefix_stays_bit_identical_through_ten_retakes_in_a_row(library, ge
 
 def test_keep_0_with_a_new_seed_loads_no_encoder_and_changes_every_segment(library, generate):
     parent = generate([1]).take
-    from studio import actions
-
     fresh = Engine()
     rendered = actions.retake(library, fresh, parent.id, 0, [2])
     assert "text_encoder" not in fresh.pipeline("starter").loaded
@@ -120,6 +114,12 @@ def test_a_longer_take_reuses_the_shorter_one(generate, retake):
     assert longer.take.seeds == [8, 8, 9, 9]
 
 
+def test_a_retake_with_the_old_seeds_is_its_parent(generate, retake):
+    parent = generate([1]).take
+    again = retake(parent, 1, [1])
+    assert again.take == parent and again.parent == parent.id
+
+
 def test_takes_with_a_common_beginning_share_its_segments(library, generate, retake):
     parent = generate([1]).take
     child = retake(parent, 1, [2]).take
@@ -142,8 +142,6 @@ def test_each_segment_may_have_its_own_seed_and_order_does_not_matter(library, g
 
 
 def test_a_new_prompt_with_a_kept_prefix_is_refused_by_name(generate, retake):
-    from studio.errors import NotCompatible
-
     parent = generate([1]).take
     with pytest.raises(NotCompatible) as refusal:
         retake(parent, 1, [2], prompt="a blue kite at night", steps=4)
@@ -162,8 +160,6 @@ def test_keep_0_may_change_the_recipe(generate, retake):
 
 @pytest.mark.parametrize("keep", [-1, 3, 99])
 def test_keeping_more_than_there_is_to_keep_is_bad_input(generate, retake, keep):
-    from studio.errors import BadInput
-
     parent = generate([1]).take
     with pytest.raises(BadInput, match="keep"):
         retake(parent, keep, [2])
