@@ -91,3 +91,25 @@ def test_an_empty_prompt_is_told_in_a_toast(page):
 def test_the_page_fits_a_phone(page):
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_restart_in_the_middle_of_a_job_loses_nothing(browser, tmp_path):
+    """SIGTERM with a page open and a job running ends it within 5 s; the next server goes on."""
+    port, folder = free_port(), tmp_path / "library"
+    server = start(folder, port)
+    opened = browser.new_page()
+    opened.goto(f"http://127.0.0.1:{port}")
+    opened.get_by_role("button", name="Generate").wait_for(timeout=30_000)
+    opened.wait_for_timeout(1000)
+    opened.get_by_role("button", name="Generate").click()
+    expect(status(opened)).to_have_value(re.compile("Segment 2 of 4"), timeout=RENDER_MS)
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(5) is not None
+    server = start(folder, port)
+    opened.reload()
+    expect(status(opened)).to_have_value(
+        re.compile("Done. [0-3] of 4 segments new"), timeout=RENDER_MS
+    )
+    opened.close()
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(5) is not None
