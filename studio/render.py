@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pipelines.base import Pipeline, Plan, Step, Tensors, joined
@@ -23,7 +22,7 @@ from studio.events import Event, OnEvent, Stage, ignore
 from studio.keys import Keys
 from studio.library import Library
 from studio.recipe import Recipe
-from studio.take import SegmentRef, Take
+from studio.take import SegmentRef, Take, embedded, now
 
 if TYPE_CHECKING:
     import numpy as np
@@ -291,19 +290,8 @@ class _Run:
         )
 
 
-def now() -> str:
-    """UTC, of one length, so that it sorts as text."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
 def frames_digest(frames: np.ndarray) -> str:
     """SHA-256 over the size and the pixels of uint8 `[n, H, W, 3]`, before any video coding."""
     digest = hashlib.sha256(repr(frames.shape).encode())
     digest.update(frames.tobytes())
     return digest.hexdigest()
-
-
-def embedded(take: Take) -> dict[str, object]:
-    """What a result file tells about itself: enough to make it again elsewhere."""
-    told = take.model_dump(mode="json", include={"id", "session", "parent", "recipe", "software"})
-    return {**told, "seeds": take.seeds}

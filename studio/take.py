@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -56,3 +57,14 @@ class Take(BaseModel):
     def result_in(self, takes: Path) -> Path:
         """The result file, given the folder of all takes."""
         return takes / self.id / self.result
+
+
+def now() -> str:
+    """UTC, of one length, so that it sorts as text."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def embedded(take: Take) -> dict[str, object]:
+    """What a result file tells about itself: enough to make it again elsewhere."""
+    told = take.model_dump(mode="json", include={"id", "session", "parent", "recipe", "software"})
+    return {**told, "seeds": take.seeds}
