@@ -1,7 +1,8 @@
 """The frame-stack codec: four frames become one latent frame, 8 x 8 pixels become one cell.
 
-It has no temporal convolution, so each latent frame decodes on its own: no drift, exact segment
-boundaries, flat memory. The interface is the part of AutoencoderKLWan that pipelines use.
+A latent frame is decoded from itself, and from the one before only how its four frames move: no
+drift, and exact segment boundaries, since a segment begins with latents that it repeats. The
+interface is the part of AutoencoderKLWan that pipelines use.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
         num_decoder_blocks: tuple[int, ...] = (2, 2, 2, 1),
         detail_width: int = 0,
         detail_layers: int = 3,
+        motion_gain: float = 0.0,
         frames_per_slice: int = 16,
     ):
         super().__init__()
@@ -111,11 +113,15 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
         """z [B, z_dim, T, h, w] -> video [B, 3, 1 + 4 (T - 1), 8 h, 8 w] in -1..1."""
         batch = len(z)
         stacks = self._in_slices(self.decode_stacks, z.transpose(1, 2).flatten(0, 1))
-        video = unstack_frames(stacks, batch).clamp(-1, 1)
+        stacks = spread_motion(stacks.unflatten(0, (batch, -1)), self.config.motion_gain)
+        video = unstack_frames(stacks.flatten(0, 1), batch).clamp(-1, 1)
         return DecoderOutput(sample=video) if return_dict else (video,)
 
     def decode_stacks(self, z: torch.Tensor) -> torch.Tensor:
-        """Latent frames [N, z_dim, h, w] -> stacks [N, 12, 8 h, 8 w], not yet clamped."""
+        """Latent frames [N, z_dim, h, w] -> stacks [N, 12, 8 h, 8 w], each on its own.
+
+        The motion inside a stack is still to be spread, and the result to be clamped.
+        """
         if not self.config.detail_width:
             return self.decoder(z)
         mean, std = (
@@ -127,7 +133,7 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
     def _in_slices(
         self, network: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
     ) -> torch.Tensor:
-        """Run a 2-D network over a few latent frames at a time: memory does not grow with T."""
+        """Run a 2-D network over a few latent frames at a time: its memory does not grow with T."""
         return torch.cat([network(part) for part in x.split(self.config.frames_per_slice)])
 
     def _check_video(self, x: torch.Tensor) -> None:
@@ -145,6 +151,24 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
                 f"The codec takes sides that are multiples of {factor}, not {width} x {height}; "
                 f"the nearest are {nearest[1]} x {nearest[0]}."
             )
+
+
+def spread_motion(stacks: torch.Tensor, gain: float) -> torch.Tensor:
+    """Move the four frames of each stack along the change since the stack before.
+
+    stacks [B, T, 12, H, W]. The networks give about the same picture four times, the middle of
+    the stack. To first order frame k is that picture plus (k - 1.5) / 4 of the change from stack
+    to stack, which turns one jump in four frames into four even steps. A gain of 4 / 3 makes it
+    three steps, and leaves room for a change that grows from one stack to the next.
+    """
+    if not gain:
+        return stacks
+    frames = stacks.unflatten(2, (FRAMES_PER_LATENT, 3))
+    middle = frames.mean(2, keepdim=True)
+    change = torch.diff(middle, dim=1, prepend=middle[:, :1])
+    when = torch.arange(FRAMES_PER_LATENT, device=stacks.device, dtype=stacks.dtype)
+    when = (when - (FRAMES_PER_LATENT - 1) / 2) / FRAMES_PER_LATENT
+    return (frames + gain * when.view(1, 1, -1, 1, 1, 1) * change).flatten(2, 3)
 
 
 def stack_frames(x: torch.Tensor) -> torch.Tensor:

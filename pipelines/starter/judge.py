@@ -33,7 +33,7 @@ FFT_SHAPE = (100, 135)  # room for a silhouette at any edge
 LIKELY_ROWS = slice(8, 52)  # where an actor's centre may be
 VISIBLE = 0.30  # least silhouette score of a visible actor
 SHADES = (1.0, 0.82)
-JUMP = 3.0  # a frame difference this many times the median is a jump
+JUMP = 3.5  # a frame difference this many times the median is a jump
 DRIFT = 16.0  # grey levels between the first and the last second
 
 
