@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clips", type=int, default=200)
     parser.add_argument("--segments", type=int, default=4)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--guidance", type=float, default=2.0, metavar="SCALE")
+    parser.add_argument("--guidance", type=float, default=3.0, metavar="SCALE")
     parser.add_argument(
         "--chunkwise", action="store_true", help="finish each chunk before the next one begins"
     )

@@ -12,8 +12,6 @@ from .text import MAX_LENGTH
 if TYPE_CHECKING:
     from .codec import FrameStackCodec
 
-GUIDANCE_SCALE = 2.0
-STEPS = 20
 MODEL_INDEX = {
     "_class_name": "SkyReelsV2DiffusionForcingPipeline",
     "_diffusers_version": "0.42.1",

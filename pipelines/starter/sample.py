@@ -32,7 +32,7 @@ class SampleSettings:
     segment_latents: int = 9
     history_latents: int = 3
     steps: int = 20
-    guidance_scale: float = 2.0
+    guidance_scale: float = 3.0
     chunkwise: bool = False
 
 
