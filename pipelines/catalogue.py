@@ -115,7 +115,7 @@ _MODELS = (
                 "overlap": 9,
                 "segments": 4,
                 "steps": 20,
-                "guidance_scale": 2.0,
+                "guidance_scale": 3.0,
                 "shift": 3.0,
                 "ar_step": 0,
                 "causal_block": 3,
