@@ -113,13 +113,16 @@ def load_codec(work: Path, start: Path | None):
 
 def load_text(work: Path, start: Path | None):
     """Tokenizer and text encoder of this work, else of the checkpoint to begin with."""
+    import torch
     from transformers import AutoTokenizer, UMT5EncoderModel
 
     folder = work if (work / "tokenizer").is_dir() else start
     if folder is None:
         raise SystemExit("There is no text encoder yet: run the text step first, or give --from.")
     tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
-    return tokenizer, UMT5EncoderModel.from_pretrained(folder / "text_encoder")
+    # a shipped checkpoint is fp16; training needs fp32
+    encoder = UMT5EncoderModel.from_pretrained(folder / "text_encoder", dtype=torch.float32)
+    return tokenizer, encoder
 
 
 def train_codec(arguments: argparse.Namespace) -> None:
@@ -143,7 +146,7 @@ def make_data(arguments: argparse.Namespace) -> None:
     codec = load_codec(arguments.work, arguments.start).eval()
     folder = arguments.work / "latents"
     folder.mkdir(parents=True, exist_ok=True)
-    size = 50 if arguments.frames > 9 else 150
+    size = min(arguments.clips, 50 if arguments.frames > 9 else 150)
     for k in range((arguments.clips + size - 1) // size):
         seed = arguments.seed * 1000 + k
         path = folder / f"clips_{arguments.frames:03d}_{seed:06d}.safetensors"

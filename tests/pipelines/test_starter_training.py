@@ -129,3 +129,17 @@ def test_prompts_are_padded_with_zeros(tokenizer):
     used = (embeds.abs().sum(-1) > 0).sum(1)
     assert used[0] == 1 and 1 < used[1] < 32
     assert not embeds[0, 1:].any()
+
+
+def test_the_shipped_checkpoint_can_be_trained_on(folder, tmp_path, small_stage):
+    """It is fp16, training is not: --from must raise it."""
+    from pipelines.starter.evaluate import CHECKPOINT
+    from pipelines.starter.train import load_codec, load_text, load_transformer
+
+    tokenizer, encoder = load_text(tmp_path, CHECKPOINT)
+    codec = load_codec(tmp_path, CHECKPOINT)
+    settings = TrainSettings(max_steps=1)
+    transformer = load_transformer(CHECKPOINT)
+    trainer = Trainer(transformer, tokenizer, encoder, codec.config, settings)
+    trainer.run(folder, tmp_path / "run", log=lambda line: None)
+    assert trainer.step == 1
