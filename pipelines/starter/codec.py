@@ -154,12 +154,13 @@ class FrameStackCodec(ModelMixin, ConfigMixin):
 
 
 def spread_motion(stacks: torch.Tensor, gain: float) -> torch.Tensor:
-    """Move the four frames of each stack along the change since the stack before.
+    """Let the four frames of each stack move on evenly from the picture of the stack before.
 
-    stacks [B, T, 12, H, W]. The networks give about the same picture four times, the middle of
-    the stack. To first order frame k is that picture plus (k - 1.5) / 4 of the change from stack
-    to stack, which turns one jump in four frames into four even steps. A gain of 4 / 3 makes it
-    three steps, and leaves room for a change that grows from one stack to the next.
+    stacks [B, T, 12, H, W]. The networks give about the same picture four times. Frame k lies
+    (k + 1) / 4 of the way from the last stack's picture to this one's, so that every step is a
+    quarter of the change, the step from one stack to the next included. Placing the picture in the
+    middle of its stack instead is 0.4 dB nearer to the truth, but where the change turns from one
+    stack to the next that step is twice as large as the others, and seen as a beat.
     """
     if not gain:
         return stacks
@@ -167,7 +168,7 @@ def spread_motion(stacks: torch.Tensor, gain: float) -> torch.Tensor:
     middle = frames.mean(2, keepdim=True)
     change = torch.diff(middle, dim=1, prepend=middle[:, :1])
     when = torch.arange(FRAMES_PER_LATENT, device=stacks.device, dtype=stacks.dtype)
-    when = (when - (FRAMES_PER_LATENT - 1) / 2) / FRAMES_PER_LATENT
+    when = (when + 1) / FRAMES_PER_LATENT - 1
     return (frames + gain * when.view(1, 1, -1, 1, 1, 1) * change).flatten(2, 3)
 
 

@@ -108,7 +108,7 @@ def load_codec(work: Path, start: Path | None):
         return FrameStackCodec.from_pretrained(work / "vae")
     if start:
         return FrameStackCodec.from_pretrained(start / "vae")
-    return FrameStackCodec(detail_width=256, motion_gain=4 / 3)
+    return FrameStackCodec(detail_width=256, motion_gain=1.0)
 
 
 def load_text(work: Path, start: Path | None):
