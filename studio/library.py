@@ -44,10 +44,17 @@ class Library:
             self.store = Store(self.folder)
             self.store.sweep()
             self.hashes = FileHashes(self.folder / "hashes.sqlite")
+            is_new = not (self.folder / "history.sqlite").exists()
             self.database = Database(self.folder / "history.sqlite")
             self.history = History(self.database)
             self.jobs = Jobs(self.database)
             self._catch_up()
+            if is_new and (found := len(self.history.take_ids())):
+                log.warning(
+                    "history.sqlite was missing and is made anew from %d takes; the queue, ratings,"
+                    " notes and accepted baselines are gone",
+                    found,
+                )
         except (OSError, sqlite3.OperationalError) as error:
             told = getattr(error, "strerror", None) or error
             fix = f"Choose a folder that can be written ({told})."

@@ -96,6 +96,7 @@ def _bad_input(error: ValidationError) -> BadInput:
         return BadInput(field, first["input"], f"There is no such field; the fields are {known}.")
     if first["type"] == "missing":
         return BadInput(field, None, "This field is needed; give it a value.")
+    if first["type"] == "string_too_short":
+        return BadInput(field, first["input"], "It is empty; write something.")
     message = first["msg"].replace("Input should", "It should")
-    what = Recipe.model_fields[field].description if field in Recipe.model_fields else ""
-    return BadInput(field, first["input"], f"{message}. {what}".strip())
+    return BadInput(field, first["input"], f"{message}.")

@@ -31,7 +31,7 @@ def spread(seeds: Sequence[int] | None, count: int, field: str = "seeds") -> lis
     if len(chosen) == 1:
         return chosen * count
     if len(chosen) != count:
-        raise BadInput(field, chosen, f"Give one seed for all, or {count}: one a segment.")
+        raise BadInput(field, chosen, f"Give one for all new segments, or {count}, one for each.")
     return chosen
 
 

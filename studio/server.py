@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from pipelines.errors import BadInput
@@ -37,7 +38,8 @@ def serve(host: str, port: int, library_folder: Path | None) -> int:
         server = uvicorn.Server(config)
         shown = f"[{host}]" if ":" in host else host
         print(f"Retake is at http://{shown}:{port}  (library: {library.folder})", file=sys.stderr)
-        server.run()
+        with suppress(KeyboardInterrupt):
+            server.run()
     return 0
 
 

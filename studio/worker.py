@@ -75,7 +75,7 @@ class Worker:
             jobs.finish(job.id, State.FAILED, str(error) or type(error).__name__)
         else:
             made = rendered.sources.count("generated")
-            told = f"{made} of {len(rendered.sources)} segments new, "
+            told = f"Done. {made} of {len(rendered.sources)} segments new, "
             told += f"{rendered.timings['total']:.1f} s. Seeds: "
             told += ", ".join(map(str, rendered.take.seeds))
             jobs.finish(job.id, State.DONE, told, rendered.take.id)

@@ -58,7 +58,10 @@ def _load_model(
     checkpoint: Checkpoint, component: Any, name: str, dtype: str, device: str
 ) -> torch.nn.Module:
     import torch
+    from transformers.utils import logging
 
+    # The studio shows its own progress.
+    logging.disable_progress_bar()
     model, report = component.from_pretrained(
         checkpoint.folder / name,
         torch_dtype=getattr(torch, dtype),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from pipelines.errors import BadInput
 from studio import actions
 from studio.cli.main import CancelOnSignal
 from studio.cli.progress import Progress
@@ -83,7 +84,13 @@ def _in_words(library: Library, rendered) -> str:
 
 
 def _takes(options: argparse.Namespace) -> Answer:
+    if options.limit < 1:
+        raise BadInput("limit", options.limit, "Use a whole number from 1.")
     with _library(options) as library:
+        sessions = [name for name, _ in library.history.sessions()]
+        if options.session is not None and options.session not in sessions:
+            known = ", ".join(sessions[:5]) or "none yet"
+            raise BadInput("session", options.session, f"There is no such session ({known}).")
         rows = library.history.takes(options.session, options.limit)
     if not rows:
         return [], "No takes yet. Make one: python app.py generate --prompt TEXT", 0
@@ -92,7 +99,8 @@ def _takes(options: argparse.Namespace) -> Answer:
 
 def _row_in_words(row: TakeRow) -> str:
     marks = ("=" if row.baseline else " ") + ("*" * row.stars).ljust(5)
-    prompt = " ".join(row.prompt.split())
+    # A prompt may hold what a terminal would obey.
+    prompt = "".join(c for c in " ".join(row.prompt.split()) if c.isprintable())
     short = prompt if len(prompt) <= 44 else prompt[:43] + "…"
     return (
         f"{row.id[:12]} {marks} {row.created[:16].replace('T', ' ')}  {row.segments:>3} seg "
@@ -146,7 +154,9 @@ def _verify(options: argparse.Namespace) -> Answer:
             with CancelOnSignal() as signals:
                 again = verify.recompute(library, Engine(), take, Progress(lambda: signals.asked))
             answer |= {"take": take.id, "segments": [asdict(part) for part in again]}
-            answer["same"] = not any(part.differs for part in again)
+            answer["faults"] = [asdict(fault) for fault in library.store.faults("takes", take.id)]
+            answer["same"] = not any(part.differs for part in again) and not answer["faults"]
+            lines += [f"{fault['file']}: {fault['what']}" for fault in answer["faults"]]
             lines += [
                 f"segment {part.index + 1} (index {part.index}): "
                 + (f"differs in {', '.join(part.differs)}" if part.differs else "same")
@@ -156,7 +166,9 @@ def _verify(options: argparse.Namespace) -> Answer:
             faults = [*library.store.verify(), *verify.missing(library)]
             answer["faults"] = [asdict(fault) for fault in faults]
             lines += [f"{f.kind}/{f.key}/{f.file}: {f.what}" for f in faults]
-            lines.append(f"{len(faults)} faults")
+            lines.append("1 fault" if len(faults) == 1 else f"{len(faults)} faults")
+            if faults:
+                lines.append("Generate or retake with the same seeds makes what is missing anew.")
     bad = bool(answer.get("faults")) or not answer.get("same", True)
     return answer, "\n".join(lines), int(bad)
 

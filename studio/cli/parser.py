@@ -41,7 +41,8 @@ def _number(field: str, kind: Callable[[str], float]) -> Callable[[str], float]:
         try:
             return kind(text)
         except ValueError:
-            raise BadInput(field, text, "Give a number.") from None
+            what = "a whole number" if kind is int else "a number"
+            raise BadInput(field, text, f"Give {what}.") from None
 
     return parse
 

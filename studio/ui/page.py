@@ -60,7 +60,9 @@ def build(library: Library, engine: Engine) -> gr.Blocks:
                 segments = gr.Slider(1, 12, 4, step=1, label="Segments (2 s each)")
                 seed = gr.Textbox("", label="Seed", placeholder="empty: a new one", max_lines=1)
                 make = gr.Button("Generate", variant="primary")
-                keep = gr.Slider(0, 11, 2, step=1, label="Keep the first")
+                keep = gr.Slider(
+                    0, 11, 2, step=1, label="Keep the first … segments of the take that is shown"
+                )
                 again = gr.Button("Retake the rest")
                 stop = gr.Button("Cancel", variant="stop")
             with gr.Column(scale=2):
@@ -102,7 +104,7 @@ def _status(job: Job | None) -> str:
     if job is None:
         return ""
     if job.state is not State.RUNNING or not job.progress:
-        return f"{job.state.capitalize()}. {job.told}"
+        return job.told or f"{job.state.capitalize()}."
     at = job.progress
     told = f"Segment {at['segment'] + 1} of {at['segments']}"
     return f"{told}, step {at['step']} of {at['steps']}" if at["step"] else f"{told}: {at['stage']}"

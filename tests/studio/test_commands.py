@@ -167,9 +167,12 @@ def test_verify_names_a_damaged_file_and_ends_with_1(library, generate, capsys):
     assert code == 1 and told["faults"][0]["file"] == "poster.webp"
     code, told, _ = run(capsys, library, "verify", "--recompute", take.id)
     assert code == 1 and told["segments"][0]["differs"] == ["file"]
+    library.result(take).write_bytes(b"x")
+    code, told, _ = run(capsys, library, "verify", "--recompute", take.id)
+    assert code == 1 and [fault["file"] for fault in told["faults"]] == ["result.mp4"]
     shutil.rmtree(poster.parent)
     code, told, _ = run(capsys, library, "verify")
-    assert code == 1 and "missing" in told["faults"][0]["what"]
+    assert code == 1 and any("missing" in fault["what"] for fault in told["faults"])
 
 
 def test_verify_rebuild_makes_history_again(library, generate, retake, capsys):
@@ -184,6 +187,11 @@ def test_verify_rebuild_makes_history_again(library, generate, retake, capsys):
     assert [row["id"] for row in rows] == [child.id, parent.id]
     assert rows[0]["parent"] == parent.id
     assert [row["baseline"] for row in rows] == [False, True]
+
+
+def test_a_session_that_is_not_there_and_a_limit_of_none_are_bad_input(library, capsys):
+    assert run(capsys, library, "takes", "--session", "nope")[1]["field"] == "session"
+    assert run(capsys, library, "takes", "--limit", 0)[1]["field"] == "limit"
 
 
 def test_models_are_listed_with_what_they_can_do(library, capsys):

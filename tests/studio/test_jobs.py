@@ -123,7 +123,7 @@ def test_a_stopped_worker_leaves_its_job_for_the_next_one(library, engine, submi
     finally:
         worker.stop()
     assert "of 3 segments new" in library.jobs.get(first).told
-    assert not library.jobs.get(first).told.startswith("3 ")
+    assert not library.jobs.get(first).told.startswith("Done. 3 ")
 
 
 def test_the_job_of_a_killed_process_goes_back_to_the_front(library, submit):
