@@ -6,69 +6,20 @@ import contextlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlite_utils
 
 from reuse.errors import FormatTooNew
+from studio.schema import VERSIONS
 
 log = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = len(VERSIONS)
 BUSY_SECONDS = 30
-
-TABLES: Mapping[str, dict] = {
-    "sessions": {"columns": {"id": str, "created": str, "baseline": str}, "pk": "id"},
-    "takes": {
-        "columns": {
-            "id": str,
-            "session": str,
-            "parent": str,
-            "keep": int,
-            "created": str,
-            "model": str,
-            "prompt": str,
-            "segments": int,
-            "seeds": str,
-            "seconds": float,
-            "render_seconds": float,
-        },
-        "pk": "id",
-    },
-    "take_segments": {
-        "columns": {"take": str, "position": int, "segment": str, "seed": int},
-        "pk": ("take", "position"),
-    },
-    "marks": {
-        "columns": {"take": str, "stars": int, "note": str},
-        "pk": "take",
-        "defaults": {"stars": 0, "note": ""},
-        "not_null": {"stars", "note"},
-    },
-    "jobs": {
-        "columns": {
-            "id": int,
-            "request": str,
-            "state": str,
-            "position": float,
-            "created": str,
-            "owner": str,
-            "cancel": int,
-            "progress": str,
-            "told": str,
-            "take": str,
-        },
-        "pk": "id",
-    },
-}
-INDEXES = (
-    ("takes", ["session", "created"]),
-    ("takes", ["created"]),
-    ("take_segments", ["segment"]),
-    ("jobs", ["state", "position"]),
-)
+_NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 class Database:
@@ -84,7 +35,8 @@ class Database:
         try:
             self._open()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
+            # The low byte is the kind of the error. Others leave a whole file behind.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_DATABASE:
                 raise
             aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
             log.warning("%s is damaged (%s): put aside as %s", path, error, aside.name)
@@ -98,26 +50,28 @@ class Database:
             self.path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
         )
         try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA_VERSION:
-                raise FormatTooNew(self.path, version, SCHEMA_VERSION)
+            version = self._version(connection)
             for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
             self._connection = connection
             self.tables = sqlite_utils.Database(connection)
             if version < SCHEMA_VERSION:
-                self._create()
+                self._bring_up_to_date()
         except BaseException:
             connection.close()
             raise
 
-    def _create(self) -> None:
+    def _version(self, connection: sqlite3.Connection) -> int:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise FormatTooNew(self.path, version, SCHEMA_VERSION)
+        return version
+
+    def _bring_up_to_date(self) -> None:
         with self.writing():
-            for name, shape in TABLES.items():
-                options = {k: v for k, v in shape.items() if k != "columns"}
-                self.tables[name].create(shape["columns"], if_not_exists=True, **options)
-            for table, columns in INDEXES:
-                self.tables[table].create_index(columns, if_not_exists=True)
+            # Another process may have done it while this one waited for its turn.
+            for step in VERSIONS[self._version(self._connection) :]:
+                step(self.tables)
             self.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     @contextlib.contextmanager
