@@ -1,0 +1,121 @@
+"""The fields of a recipe as a form shows them: limits from `Recipe` itself, words for people here.
+
+A field that is added to `Recipe` turns up by itself, with its own description as the hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from studio.recipe import INPUT_FILES, Recipe
+
+Kind = Literal["text", "integer", "number", "choice", "switch", "file"]
+KINDS: Mapping[str, Kind] = {"integer": "integer", "number": "number", "boolean": "switch"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a field is told to people."""
+
+    label: str
+    group: str
+    hint: str = ""
+    """In place of the description that the recipe gives."""
+    step: float = 1
+
+
+SHOWN: Mapping[str, Shown] = {
+    "model": Shown("Model", "main", "What makes the video."),
+    "prompt": Shown("Prompt", "main"),
+    "negative_prompt": Shown("Negative prompt", "main", "What to avoid."),
+    "image": Shown("Picture", "inputs", "The video starts from it."),
+    "audio": Shown("Voice", "inputs", "What is spoken in the video."),
+    "segments": Shown("Segments", "main", "Made one after another, each going on from the last."),
+    "width": Shown("Width", "size", "In pixels."),
+    "height": Shown("Height", "size", "In pixels."),
+    "steps": Shown("Steps", "more", "More take longer and look finer.", step=5),
+    "guidance_scale": Shown("Guidance", "more", "How closely to follow the prompt.", step=0.5),
+    "shift": Shown("Shift", "more", "Higher: more of the steps go into large forms.", step=0.5),
+    "fps": Shown("Frames per second", "more", "How fast the video plays."),
+    "frames": Shown("Frames of a segment", "more", "How much is made in one go.", step=4),
+    "overlap": Shown("Overlap", "more", "Frames carried over from one to the next.", step=4),
+    "causal_block": Shown("Causal block", "more", "Latent frames that are made together."),
+    "ar_step": Shown("Stagger", "more", "Steps a block lags behind the one before; 0: none."),
+    "condition_noise": Shown("Noise at the seams", "more", "On the frames carried over, in ‰."),
+}
+
+
+@dataclass(frozen=True)
+class FieldShown:
+    """One field of the form."""
+
+    name: str
+    label: str
+    hint: str
+    kind: Kind
+    min: float | None
+    max: float | None
+    """The largest number, or the most characters of a text."""
+    above: float | None
+    """What a number has to be larger than, where there is no smallest one."""
+    step: float
+    group: str
+    """`main`, `inputs`, `size`, `more` or `flowcache`."""
+    choices: tuple[Any, ...]
+    default: Any
+    """Where the model has none of its own."""
+
+
+def fields(recipe: type[Recipe] = Recipe) -> list[dict[str, Any]]:
+    """All fields of a recipe, in the order in which a form shows them, as plain values."""
+    properties = recipe.model_json_schema()["properties"]
+    order = [*(name for name in SHOWN if name in properties), *properties]
+    return [asdict(_field(name, properties[name])) for name in dict.fromkeys(order)]
+
+
+def _field(name: str, given: Mapping[str, Any]) -> FieldShown:
+    # A field that may be left out is told as `anyOf` of its kind and null.
+    kinds = [kind for kind in given.get("anyOf", [given]) if kind.get("type") != "null"]
+    about = {**given, **kinds[0]}
+    shown = SHOWN.get(name) or Shown(_label(name), _group(name), step=_step(about))
+    return FieldShown(
+        name=name,
+        label=shown.label,
+        hint=shown.hint or given.get("description", ""),
+        kind=_kind(name, about),
+        min=about.get("minimum", about.get("minLength")),
+        max=about.get("maximum", about.get("maxLength")),
+        above=about.get("exclusiveMinimum"),
+        step=shown.step,
+        group=shown.group,
+        choices=tuple(about.get("enum", ())),
+        default=given.get("default"),
+    )
+
+
+def _kind(name: str, about: Mapping[str, Any]) -> Kind:
+    if name in INPUT_FILES:
+        return "file"
+    if "enum" in about:
+        return "choice"
+    return KINDS.get(about.get("type", "string"), "text")
+
+
+def _label(name: str) -> str:
+    """`flowcache_epsilon` as `Epsilon`: the group says the rest."""
+    words = name.removeprefix("flowcache_").replace("_", " ")
+    return (words[:1].upper() + words[1:]).replace("Flowcache", "FlowCache")
+
+
+def _group(name: str) -> str:
+    return "flowcache" if name.startswith("flowcache") else "more"
+
+
+def _step(about: Mapping[str, Any]) -> float:
+    """Of a number whose range is small, a twentieth of it or so."""
+    if about.get("type") != "number":
+        return 1
+    most = about.get("maximum", 1)
+    return 0.01 if most <= 1 else 0.1 if most <= 10 else 0.5
