@@ -45,7 +45,8 @@ class Job:
     state: State
     created: str
     progress: Mapping[str, Any]
-    """Of a running job: stage, segment (from 0), segments, step, steps."""
+    """Of a running job: stage, segment (from 0), segments, step, steps, done (ids of the segments
+    that are there), eta_seconds, preview_rev."""
     told: str
     """How it ended, in words."""
     take: str | None
@@ -87,6 +88,11 @@ class Jobs:
         queue = self.queue()
         found = queue[:1] or self._select("ORDER BY position DESC, id DESC LIMIT 1")
         return found[0] if found else None
+
+    def ended(self, limit: int) -> list[Job]:
+        """Those that ended last, the newest first."""
+        rest = "WHERE state IN (?, ?, ?) ORDER BY position DESC, id DESC LIMIT ?"
+        return self._select(rest, State.DONE, State.FAILED, State.CANCELLED, limit)
 
     def cancel(self, job: int) -> None:
         """Takes a waiting job out of the queue; asks a running one to stop at its next step."""

@@ -7,18 +7,34 @@ import logging
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from studio import actions
+from studio import actions, media
+from studio.chapter import plan_of
+from studio.countdown import Countdown
 from studio.engine import Engine
 from studio.errors import Cancelled, is_known
+from studio.estimate import expected_seconds
 from studio.events import Event, Stage
 from studio.jobs import Job, SignOfLife, State
 from studio.library import Library
+from studio.pace import Pace
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 0.25
 REPORT_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The last picture of a running job."""
+
+    job: int
+    rev: int
+    """Grows with each picture."""
+    webp: bytes
 
 
 class Worker:
@@ -28,6 +44,10 @@ class Worker:
         self.library, self.engine = library, engine
         self._stopping = threading.Event()
         self._reported = 0.0
+        self._done: list[str] = []
+        self._countdown: Countdown | None = None
+        self.preview: Preview | None = None
+        """Of the running job; it lives in memory alone."""
         self._locks = library.folder / "staging"
         self._life = SignOfLife(self._locks)
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
@@ -57,6 +77,8 @@ class Worker:
     def _work(self, job: Job) -> None:
         jobs = self.library.jobs
         watch = functools.partial(self._watch, job.id)
+        self._done, self.preview = [], None
+        self._countdown = self._experience(job)
         try:
             rendered = actions.fulfil(self.library, self.engine, job.order, watch)
         except Cancelled:
@@ -80,20 +102,37 @@ class Worker:
             told += ", ".join(map(str, rendered.take.seeds))
             jobs.finish(job.id, State.DONE, told, rendered.take.id)
 
+    def _experience(self, job: Job) -> Countdown:
+        pace = Pace(self.library.database)
+
+        def expected(which: Sequence[int]) -> float | None:
+            pipeline = self.engine.pipeline(job.order.recipe.model)
+            plan = plan_of(pipeline, job.order.chapters)
+            return expected_seconds(pace, job.order, plan, which)
+
+        return Countdown(expected)
+
     def _watch(self, job: int, event: Event) -> None:
         """Stops at the next step if asked to; tells the disk how it goes, a few times a second."""
         if self._stopping.is_set():
             raise Cancelled
+        if event.id is not None:
+            self._done.append(event.id)
+        left = self._countdown.left(event) if self._countdown else None
         now = time.monotonic()
         if event.stage is Stage.DENOISE and now - self._reported < REPORT_SECONDS:
             return
         self._reported = now
+        self._take_preview(job, event)
         progress = {
             "stage": event.stage.value,
             "segment": event.segment,
             "segments": event.segments,
             "step": event.step,
             "steps": event.steps,
+            "done": self._done,
+            "eta_seconds": None if left is None else round(left, 1),
+            "preview_rev": self.preview.rev if self.preview else None,
         }
         try:
             asked_to_stop = self.library.jobs.report(job, progress)
@@ -102,3 +141,15 @@ class Worker:
             return
         if asked_to_stop:
             raise Cancelled
+
+    def _take_preview(self, job: int, event: Event) -> None:
+        """Keeps the picture of this step; a picture that fails is no reason to stop."""
+        if event.preview is None:
+            return
+        try:
+            picture = event.preview()
+            if picture is not None:
+                rev = self.preview.rev + 1 if self.preview else 1
+                self.preview = Preview(job, rev, media.webp(picture))
+        except Exception as error:
+            log.warning("the preview of job %d is not shown: %s", job, error)

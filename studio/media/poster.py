@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,13 @@ def write_poster(frames: np.ndarray, path: Path, size: tuple[int, int] = (480, 4
     image.thumbnail(size, Image.Resampling.LANCZOS)
     with whole_file(path) as draft:
         image.save(draft, "WEBP", quality=90)
+
+
+def webp(frame: np.ndarray) -> bytes:
+    """A small picture, uint8 `[H, W, 3]`, as WebP. Raises MediaError if the frame does not fit."""
+    out = io.BytesIO()
+    _image(frame).save(out, "WEBP", quality=90)
+    return out.getvalue()
 
 
 def write_image(frame: np.ndarray, path: Path, metadata: Mapping[str, Any] | None = None) -> None:

@@ -1,0 +1,46 @@
+// The routes of the studio, as functions. An error carries the words that were meant for the person.
+
+export class Refused extends Error {
+  constructor(status, told) {
+    super(told.error ?? `The studio answered ${status}.`);
+    this.status = status;
+    this.field = told.field ?? null;
+    this.fields = told.fields ?? [];
+  }
+}
+
+// The studio could not be reached at all.
+export class Away extends Error {
+  constructor() {
+    super("The studio does not answer. It is tried again until it does.");
+  }
+}
+
+async function call(method, path, body) {
+  const options = { method, headers: {} };
+  if (body instanceof FormData) options.body = body;
+  else if (body !== undefined) {
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Away();
+  }
+  if (answer.status === 204) return null;
+  const told = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(answer.status, { error: told.detail, ...told });
+  return told;
+}
+
+export const get = (path) => call("GET", path);
+export const post = (path, body = {}) => call("POST", path, body);
+export const put = (path, body = {}) => call("PUT", path, body);
+export const remove = (path) => call("DELETE", path);
+export const part = (text) => encodeURIComponent(text);
+
+export const posterOf = (segment) => `/api/segments/${segment}/poster`;
+export const resultOf = (take) => `/api/takes/${take}/result`;
+export const prefixOf = (segment) => `/api/prefix/${segment}/video`;
