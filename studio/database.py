@@ -76,8 +76,13 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction; takes the write lock at its start, so that it never fails half-way."""
+        """One transaction; takes the write lock at its start, so that it never fails half-way.
+
+        Inside another one it is part of that one."""
         with self._lock:
+            if self._connection.in_transaction:
+                yield
+                return
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

@@ -92,7 +92,8 @@ def _starter() -> tuple[bool, str]:
 
 
 def clean(library: Library, older_than_days: float) -> dict[str, Any]:
-    """Removes encoder outputs and segments that no take uses and that are older than given.
+    """Removes encoder outputs and segments that no take uses and that are older than given. A take
+    in the trash uses its own until the trash is emptied.
 
     Returns how many entries and bytes went. Raises BadInput while jobs wait or run, or while a
     take cannot be read: what they need would go too.
@@ -102,8 +103,9 @@ def clean(library: Library, older_than_days: float) -> dict[str, Any]:
     if queue := library.jobs.queue():
         fix = "Jobs wait or run; let them finish, or cancel them first."
         raise BadInput("clean", f"{len(queue)} jobs", fix)
-    takes = list(library.takes())
-    if len(takes) < (on_disk := sum(1 for _ in library.store.keys("takes"))):
+    takes = [*library.takes(), *library.trash.takes()]
+    on_disk = sum(1 for _ in library.store.keys("takes")) + len(library.trash.ids())
+    if len(takes) < on_disk:
         fix = "Some takes cannot be read; `verify` names them. Mend or remove them first."
         raise BadInput("clean", f"{on_disk - len(takes)} takes", fix)
     keep_inputs: set[str] = set()
@@ -111,9 +113,10 @@ def clean(library: Library, older_than_days: float) -> dict[str, Any]:
     for take in takes:
         keep_inputs.update(take.encoder_keys.values())
         keep_segments.update(part.id for part in take.segments)
-        for path in (take.recipe.image, take.recipe.audio):
-            if path is not None:
-                keep_inputs.add(path.parent.name)
+        for chapter in take.chapters:
+            for path in (chapter.recipe.image, chapter.recipe.audio):
+                if path is not None:
+                    keep_inputs.add(path.parent.name)
     keep = {"inputs": keep_inputs, "segments": keep_segments}
     removed = library.store.collect(keep, older_than_s=older_than_days * DAY)
     return {"entries": removed.entries, "bytes": removed.bytes}

@@ -19,6 +19,7 @@ from studio.history import History
 from studio.jobs import Jobs
 from studio.recipe import INPUT_FILES, Recipe
 from studio.take import Take
+from studio.trash import Trash
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,16 @@ def default_folder() -> Path:
 class Library:
     """Opens (or makes) a library. The disk is the truth; `history` is an index over it.
 
-    Raises BadInput if the folder cannot be made or written.
+    Raises BadInput if the folder cannot be made or written, or holds no library and is not to be
+    made.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, make: bool = True) -> None:
         self.folder = (folder or default_folder()).expanduser().absolute()
+        known = ("history.sqlite", "takes")
+        if not make and not any((self.folder / name).exists() for name in known):
+            fix = "There is no library here; `generate` makes one. Check the path."
+            raise BadInput("library", str(self.folder), fix)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.store = Store(self.folder)
@@ -48,6 +54,7 @@ class Library:
             self.database = Database(self.folder / "history.sqlite")
             self.history = History(self.database)
             self.jobs = Jobs(self.database)
+            self.trash = Trash(self)
             self._catch_up()
             if is_new and (found := len(self.history.take_ids())):
                 log.warning(
@@ -79,13 +86,14 @@ class Library:
         whose result is damaged can still be made again from its manifest."""
         return not self.store.faults("takes", take.id)
 
-    def record(self, take: Take) -> None:
-        """Puts a published take into the index. A full or read-only disk is logged and no more:
-        the take is on disk, and the next opening of the library records it."""
+    def record(self, *takes: Take) -> None:
+        """Puts published takes into the index. A full or read-only disk is logged and no more:
+        they are on disk, and the next opening of the library records them."""
         try:
-            self.history.record(take)
+            self.history.record(*takes)
         except sqlite3.OperationalError as error:
-            log.warning("take %s is not yet in the index: %s", take.id[:12], error)
+            told = ", ".join(take.id[:12] for take in takes[:5])
+            log.warning("%d takes are not yet in the index (%s…): %s", len(takes), told, error)
 
     def take(self, name: str) -> Take:
         """The take that goes by an id, a unique beginning of one, or `latest`.
@@ -136,9 +144,11 @@ class Library:
                 entry = staging.publish("inputs", key, {"name": called})
         return entry.file(copy.name)
 
-    def portable(self, recipe: Recipe) -> Recipe:
-        """The recipe with its adopted files named from the library, as manifests keep it."""
-        return self._files(recipe, lambda path: path.relative_to(self.folder))
+    def portable(self, take: Take) -> Take:
+        """The take with its adopted files named from the library, as manifests keep it."""
+        return take.with_recipes(
+            lambda recipe: self._files(recipe, lambda path: path.relative_to(self.folder))
+        )
 
     def located(self, take: Take) -> Take:
         """A take as a manifest keeps it, with its files named from the root.
@@ -151,8 +161,7 @@ class Library:
                 raise Damaged(path, "a take may name only files of its library")
             return self.folder / path
 
-        recipe = self._files(take.recipe, locate)
-        return take.model_copy(update={"recipe": recipe})
+        return take.with_recipes(lambda recipe: self._files(recipe, locate))
 
     @staticmethod
     def _files(recipe: Recipe, name: Callable[[Path], Path]) -> Recipe:
@@ -165,13 +174,29 @@ class Library:
         return self.history.rebuild(lambda: list(self.takes()))
 
     def _catch_up(self) -> None:
-        """Records takes that another process published and did not live to record, the oldest
-        first, and forgets those whose folder is gone."""
-        known, here = self.history.take_ids(), set(self.store.keys("takes"))
-        for take in sorted(self._readable(here - known), key=lambda take: take.created):
-            self.record(take)
+        """Brings the index in line with the disk: records takes that another process published and
+        did not live to record, the oldest first; forgets those whose folder is gone, or went into
+        the trash; completes those that an earlier version recorded."""
+        history = self.history
+        known, here = history.take_ids(), set(self.store.keys("takes"))
+        unrecorded = sorted(self._readable(here - known), key=lambda take: take.created)
+        if unrecorded:
+            self.record(*unrecorded)
         if known - here:
-            self.history.forget(known - here)
+            self._forget(known - here)
+        if lost := history.trashed() - self.trash.ids():
+            history.forget_trashed(lost)
+        if old := history.incomplete():
+            history.complete(self._readable(sorted(old & here)))
+
+    def _forget(self, takes: set[str]) -> None:
+        with self.database.writing():
+            # Another look, now that nobody can bring one back from the trash.
+            takes = takes - set(self.store.keys("takes"))
+            trashed = takes & self.trash.ids()
+            for take in sorted(trashed):
+                self.history.trash(take)
+            self.history.forget(takes - trashed)
 
     def takes(self) -> Iterator[Take]:
         """Every take on disk whose manifest can be read; the others are logged."""
