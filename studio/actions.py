@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BadInput
 from studio import media, seeds
-from studio.compatible import refuse_keep, refuse_unused_inputs
+from studio.assemble import assemble
+from studio.chapter import Chapter, changed_from, chapters_of, plan_of, resized
+from studio.clock import Clock
+from studio.compatible import refuse_keep, refuse_other_boundary, refuse_unused_inputs
 from studio.engine import Engine
+from studio.estimate import Estimate as Estimate
+from studio.estimate import estimate as estimate
 from studio.events import OnEvent, ignore
+from studio.keys import take_id
 from studio.library import Library
-from studio.order import Order
-from studio.recipe import Recipe
+from studio.order import Order, order_copies
+from studio.recipe import INPUT_FILES, Recipe
 from studio.render import Rendered, render
-from studio.take import Take
+from studio.session_name import free_session as free_session
+from studio.session_name import next_name, session_name, taken_names
+from studio.take import Take, now
 
-MAX_SESSION = 80
 MAX_EXPORT_PIXELS = 8192
 """A side of an exported film; a reel of several takes is checked again as a whole."""
-
-
-def session_name(name: str | None, prompt: str) -> str:
-    """The session that was named; else one called after the first words of the prompt.
-
-    Raises BadInput.
-    """
-    if name is None:
-        words = re.findall(r"\w+", unicodedata.normalize("NFKC", prompt).lower())
-        return "-".join(words[:6])[:MAX_SESSION] or "untitled"
-    tidy = " ".join(unicodedata.normalize("NFC", name).split())
-    if not tidy or len(tidy) > MAX_SESSION or not tidy.isprintable():
-        fix = f"Use 1 to {MAX_SESSION} printable characters."
-        raise BadInput("session", name, fix)
-    return tidy
 
 
 def order_take(
@@ -54,9 +44,23 @@ def order_take(
     """
     recipe = Recipe.make(model, **given)
     name = session_name(session, recipe.prompt)
-    segments = _segments(engine, recipe)
+    segments = _segments(engine, chapters_of(recipe))
     spread = seeds.spread(chosen_seeds, segments)
     return Order(recipe=library.adopt(recipe), seeds=tuple(spread), session=name)
+
+
+def order_takes(
+    library: Library,
+    engine: Engine,
+    model: str,
+    given: Mapping[str, Any],
+    chosen_seeds: Sequence[int] | None = None,
+    session: str | None = None,
+    copies: int = 1,
+) -> list[Order]:
+    """So many orders for new takes, alike but for their seeds: the first has those that were
+    chosen, the others have drawn ones. Raises what `order_take` raises."""
+    return order_copies(order_take(library, engine, model, given, chosen_seeds, session), copies)
 
 
 def order_retake(
@@ -69,19 +73,34 @@ def order_retake(
 ) -> Order:
     """The order for a take that keeps the first `keep` segments of `take`.
 
-    `changes` holds recipe fields to replace; `segments` in it extends or shortens the video.
-    Raises BadInput.
+    `changes` holds recipe fields to replace from the first new segment on; where the recipe of
+    `take` changes later, it no longer does. `segments` in it extends or shortens the video, and
+    alone changes nothing else.
+
+    Raises BadInput, and NotCompatible naming each field that cannot change after what is kept.
     """
     parent = library.take(take)
-    recipe = parent.recipe.changed(changes or {})
-    segments = _segments(engine, recipe)
-    refuse_keep(parent, keep, segments)
+    chosen = {name: value for name, value in (changes or {}).items() if value is not None}
+    old = parent.recipe_of(keep)
+    recipe = old.changed(chosen)
+    if keep > 0:
+        refuse_other_boundary(old, recipe, library.hashes)
+        # The same content under another name is the same file.
+        recipe = recipe.model_copy(update={name: getattr(old, name) for name in INPUT_FILES})
+    chapters = parent.chapters
+    if chosen.keys() - {"segments"}:
+        chapters = changed_from(chapters, max(keep, 0), recipe)
+    chapters = resized(chapters, recipe.segments)
+    segments = _segments(engine, chapters)
+    refuse_keep(engine.pipeline(recipe.model), parent, keep, segments)
     new = list(chosen_seeds or [])
     if len(new) == segments and keep and new[:keep] == parent.seeds[:keep]:
         new = new[keep:]
     spread = parent.seeds[:keep] + seeds.spread(new, segments - keep)
+    first, *later = (Chapter(first=c.first, recipe=library.adopt(c.recipe)) for c in chapters)
     return Order(
-        recipe=library.adopt(recipe),
+        recipe=first.recipe,
+        later=tuple(later),
         seeds=tuple(spread),
         session=parent.session,
         parent=parent.id,
@@ -89,11 +108,26 @@ def order_retake(
     )
 
 
-def _segments(engine: Engine, recipe: Recipe) -> int:
-    """How many segments the recipe comes to on its model. Raises BadInput if it does not fit."""
-    pipeline = engine.pipeline(recipe.model)
-    refuse_unused_inputs(recipe, pipeline)
-    return pipeline.plan(recipe).chain.segments
+def order_retakes(
+    library: Library,
+    engine: Engine,
+    take: str,
+    keep: int,
+    chosen_seeds: Sequence[int] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    copies: int = 1,
+) -> list[Order]:
+    """So many orders for retakes, alike but for the seeds of their new segments: the first has
+    those that were chosen, the others have drawn ones. Raises what `order_retake` raises."""
+    return order_copies(order_retake(library, engine, take, keep, chosen_seeds, changes), copies)
+
+
+def _segments(engine: Engine, chapters: Sequence[Chapter]) -> int:
+    """How many segments a take comes to on its model. Raises BadInput if a recipe does not fit."""
+    pipeline = engine.pipeline(chapters[0].recipe.model)
+    for chapter in chapters:
+        refuse_unused_inputs(chapter.recipe, pipeline)
+    return plan_of(pipeline, chapters).chain.segments
 
 
 def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = ignore) -> Rendered:
@@ -101,7 +135,7 @@ def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = i
     return render(
         library,
         engine.pipeline(order.recipe.model),
-        order.recipe,
+        order.chapters,
         order.seeds,
         session=order.session,
         parent=library.read_take(order.parent) if order.parent else None,
@@ -133,8 +167,7 @@ def retake(
     changes: Mapping[str, Any] | None = None,
     on_event: OnEvent = ignore,
 ) -> Rendered:
-    """A retake, at once. Raises what `order_retake` and `fulfil` raise; NotCompatible if a change
-    would alter what is to be kept."""
+    """A retake, at once. Raises what `order_retake` and `fulfil` raise."""
     asked = order_retake(library, engine, take, keep, chosen_seeds, changes)
     return fulfil(library, engine, asked, on_event)
 
@@ -143,6 +176,39 @@ def accept(library: Library, take: str) -> tuple[Take, str | None]:
     """Makes a take the baseline of its session; returns it and the baseline before."""
     chosen = library.take(take)
     return chosen, library.history.accept(chosen.id)
+
+
+def fork(library: Library, take: str, session: str | None = None) -> Take:
+    """The same take as the first of a new session; its segments are shared. Without a name the
+    session is called after the old one: `name 2`.
+
+    Computes nothing. Raises BadInput if there is a session of that name, or if a file of a segment
+    is damaged or gone.
+    """
+    old = library.take(take)
+    taken = taken_names(library)
+    name = session_name(session, "") if session is not None else next_name(old.session, taken)
+    if name in taken:
+        raise BadInput("session", name, "There is such a session; choose another name.")
+    entries = [library.store.find("segments", part.id) for part in old.segments]
+    if None in entries:
+        number = entries.index(None) + 1
+        fix = f"The files of its segment {number} are gone. Retake with the old seeds mends it."
+        raise BadInput("take", old.id, fix)
+    ids = [part.id for part in old.segments]
+    new = old.model_copy(
+        update={
+            "id": take_id(name, ids, old.recipe, library.hashes),
+            "session": name,
+            "parent": old.id,
+            "keep": len(ids),
+            "created": now(),
+            "forwards": {"computed": 0, "skipped": 0},
+        }
+    )
+    forked = assemble(library, new, entries, Clock())
+    library.record(forked)
+    return forked
 
 
 def export(

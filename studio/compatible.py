@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipelines.base import Pipeline, Task
 from pipelines.errors import BadInput
-from reuse import Difference, NotCompatible, ReuseError, differences
+from reuse import Difference, FileHashes, NotCompatible, ReuseError, differences, resolve
+from studio.chapter import CARRIED, Chapter, recipe_at
 from studio.keys import Keys
 from studio.library import Library
 from studio.recipe import INPUT_FILES, Recipe
@@ -22,46 +25,77 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
         raise BadInput("audio", str(recipe.audio), fix)
 
 
-def refuse_keep(parent: Take, keep: int, segments: int) -> None:
+def refuse_unfit(pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHashes) -> None:
+    """Raises BadInput as `refuse_unused_inputs` does for any chapter, and NotCompatible if a later
+    chapter cannot follow the first."""
+    for chapter in chapters:
+        refuse_unused_inputs(chapter.recipe, pipeline)
+        if chapter.first:
+            refuse_other_boundary(chapters[0].recipe, chapter.recipe, hashes)
+
+
+def refuse_keep(pipeline: Pipeline, parent: Take, keep: int, segments: int) -> None:
     """Raises BadInput if a take of so many segments cannot keep `keep` of the parent's: at least
-    one has to be new."""
+    one has to be new, and not every model renders in segments."""
     most = min(len(parent.segments), segments - 1)
     if not 0 <= keep <= most:
         fix = f"Keep 0 to {most}: take {parent.id[:12]} has {len(parent.segments)} segments and "
         raise BadInput("keep", keep, f"{fix}the new one {segments}.")
+    if keep and not pipeline.capabilities.segment_reuse:
+        fix = f"{parent.recipe.model} renders in one piece; use keep 0 with it."
+        raise BadInput("keep", keep, fix)
+
+
+def refuse_other_boundary(kept: Recipe, asked: Recipe, hashes: FileHashes) -> None:
+    """Raises NotCompatible naming each field that may not change from one segment to the next.
+    Files count by their content."""
+
+    def carried(recipe: Recipe) -> dict:
+        return resolve({name: getattr(recipe, name) for name in CARRIED}, hashes)
+
+    if found := differences(carried(kept), carried(asked)):
+        raise NotCompatible(found)
 
 
 def refuse_unless_compatible(
-    library: Library, pipeline: Pipeline, parent: Take, keep: int, recipe: Recipe, keys: Keys
+    library: Library,
+    pipeline: Pipeline,
+    parent: Take,
+    keep: int,
+    chapters: Sequence[Chapter],
+    keys: Keys,
 ) -> None:
     """Raises BadInput if there are no `keep` segments to keep, and NotCompatible if the first
     `keep` segments of `parent` are not the first of what is asked for: a prefix fits exactly when
     the ids agree."""
-    refuse_keep(parent, keep, len(keys.segments))
-    if keep and not pipeline.capabilities.segment_reuse:
-        fix = f"{recipe.model} renders in one piece; use keep 0 with it."
-        raise BadInput("keep", keep, fix)
-    kept = tuple(segment.id for segment in parent.segments[:keep])
-    if kept != keys.segments[:keep]:
-        raise NotCompatible(differing(library, parent, recipe, keys))
+    refuse_keep(pipeline, parent, keep, len(keys.segments))
+    if found := differing(library, parent, keep, chapters, keys):
+        raise NotCompatible(found)
 
 
-def differing(library: Library, parent: Take, recipe: Recipe, keys: Keys) -> list[Difference]:
-    """Every field that differs: those of the recipe as the person knows them, then what lies under
-    them (the content of files, weights, versions)."""
+def differing(
+    library: Library, take: Take, count: int, chapters: Sequence[Chapter], keys: Keys
+) -> list[Difference]:
+    """Why the first `count` segments of `take` are not those of `keys`, at the first one that is
+    not: every field of the recipe as the person knows it, then what lies under it (the content of
+    files, weights, versions). Empty if they are the same."""
+    pairs = list(zip((part.id for part in take.segments), keys.segments, strict=False))[:count]
+    at = next((i for i, (kept, asked) in enumerate(pairs) if kept != asked), None)
+    if at is None:
+        return []
     by_content = {"segments", *INPUT_FILES}
     found = differences(
-        parent.recipe.model_dump(mode="json", exclude=by_content),
-        recipe.model_dump(mode="json", exclude=by_content),
+        take.recipe_of(at).model_dump(mode="json", exclude=by_content),
+        recipe_at(chapters, at).model_dump(mode="json", exclude=by_content),
     )
     named = {difference.name for difference in found}
     if "prompt" in named or "negative_prompt" in named:
         named.add("text")
-    first = parent.segments[0].id
     try:
-        stored = library.store.manifest("segments", first)["fields"]
+        stored = library.store.manifest("segments", take.segments[at].id)["fields"]
     except ReuseError:
         # Without the manifest of the segment there is nothing to compare below the recipe.
-        return found or [Difference("segment id", first, keys.segments[0])]
-    below = differences(stored, keys.segment_fields)
-    return found + [d for d in below if d.name.rpartition(".")[2] not in named]
+        stored = keys.of_segment(at).segment_fields
+    below = differences(stored, keys.of_segment(at).segment_fields)
+    found += [d for d in below if d.name.rpartition(".")[2] not in named]
+    return found or [Difference("segment id", *pairs[at])]

@@ -32,6 +32,8 @@ class Event:
     step: int = 0
     steps: int = 0
     preview: Callable[[], np.ndarray | None] | None = None
+    id: str | None = None
+    """Of the segment, once it is there: told with `REUSED` and `GENERATED`."""
 
 
 OnEvent = Callable[[Event], None]

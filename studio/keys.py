@@ -1,15 +1,27 @@
-"""The names of things on disk: what a recipe and its seeds come to as content-addressed keys."""
+"""The names of things on disk: what recipes and seeds come to as content-addressed keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipelines.base import Pipeline
 from reuse import FileHashes, digest, resolve, segment_id
 from studio import media
+from studio.chapter import Chapter
 from studio.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class ChapterKeys:
+    """What the segments of one chapter go by."""
+
+    first: int
+    parts: dict[str, str]
+    """Part as the model calls it (`prompt`, `image`…) -> its name in `Keys.encoder`."""
+    segment_fields: dict[str, Any]
+    """The whole recipe of a segment, the encoders' fields included, with files as hashes."""
 
 
 @dataclass(frozen=True)
@@ -17,38 +29,77 @@ class Keys:
     """Everything that one render reads or writes in the library goes by one of these."""
 
     encoder: dict[str, str]
-    """Part (`prompt`, `image`…) -> key under inputs/."""
+    """Name of a part -> key under inputs/. The parts of the first chapter go by the name of the
+    model; one that differs in the chapter from segment 2 on is called `prompt@2`."""
+    encoder_fields: dict[str, dict[str, Any]]
+    """Name of a part -> all that its outputs depend on."""
+    chapters: tuple[ChapterKeys, ...]
     segments: tuple[str, ...]
     take: str
-    encoder_fields: dict[str, dict[str, Any]]
-    segment_fields: dict[str, Any]
-    """The whole recipe of a segment, the encoders' fields included, with files as hashes."""
 
     @classmethod
     def of(
         cls,
         pipeline: Pipeline,
-        recipe: Recipe,
+        chapters: Sequence[Chapter],
         seeds: Sequence[int],
         session: str,
         hashes: FileHashes,
     ) -> Keys:
         """Raises BadInput for a field that the model refuses."""
-        encoder_fields = resolve(pipeline.encoder_inputs(recipe), hashes)
-        segment_fields = {
-            "encoder": encoder_fields,
-            "coding": media.CODING,
-            **resolve(pipeline.segment_inputs(recipe), hashes),
-        }
+        encoder: dict[str, str] = {}
+        encoder_fields: dict[str, dict[str, Any]] = {}
+        own: list[ChapterKeys] = []
+        for chapter in chapters:
+            parts: dict[str, str] = {}
+            of_encoders = resolve(pipeline.encoder_inputs(chapter.recipe), hashes)
+            for part, fields in of_encoders.items():
+                key = digest("inputs", fields)
+                name = parts[part] = _name(encoder, part, key, chapter.first)
+                encoder[name], encoder_fields[name] = key, fields
+            segment_fields = {
+                "encoder": of_encoders,
+                "coding": media.CODING,
+                **resolve(pipeline.segment_inputs(chapter.recipe), hashes),
+            }
+            own.append(ChapterKeys(chapter.first, parts, segment_fields))
+
         segments: list[str] = []
         for index, seed in enumerate(seeds):
             previous = segments[-1] if segments else None
-            segments.append(segment_id(segment_fields, index, seed, previous))
-        take = {"session": session, "segments": segments, "audio": recipe.audio, "fps": recipe.fps}
+            fields = _at(own, index).segment_fields
+            segments.append(segment_id(fields, index, seed, previous))
         return cls(
-            encoder={part: digest("inputs", own) for part, own in encoder_fields.items()},
-            segments=tuple(segments),
-            take=digest("take", resolve(take, hashes)),
+            encoder=encoder,
             encoder_fields=encoder_fields,
-            segment_fields=segment_fields,
+            chapters=tuple(own),
+            segments=tuple(segments),
+            take=take_id(session, segments, chapters[0].recipe, hashes),
         )
+
+    def of_segment(self, index: int) -> ChapterKeys:
+        """The keys of the chapter that a segment is in."""
+        return _at(self.chapters, index)
+
+
+def take_id(session: str, segments: Sequence[str], recipe: Recipe, hashes: FileHashes) -> str:
+    """The id of the take of these segments in a session; `recipe` names the sound and the rate."""
+    fields = {
+        "session": session,
+        "segments": list(segments),
+        "audio": recipe.audio,
+        "fps": recipe.fps,
+    }
+    return digest("take", resolve(fields, hashes))
+
+
+def _name(known: Mapping[str, str], part: str, key: str, first: int) -> str:
+    """The name of a part whose outputs have this key: an earlier chapter's, if it has the same."""
+    for name, other in known.items():
+        if other == key and name.partition("@")[0] == part:
+            return name
+    return f"{part}@{first}" if first else part
+
+
+def _at(chapters: Sequence[ChapterKeys], index: int) -> ChapterKeys:
+    return next(keys for keys in reversed(chapters) if keys.first <= index)

@@ -6,29 +6,35 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.base import Pipeline, Plan, Step, Tensors, joined
+from pipelines.base import Pipeline, Plan, SegmentOutput, Step, Tensors
 from pipelines.errors import BadInput
 from reuse import DiskFull, Entry
 from studio import media, seeds, software
+from studio.assemble import RESULT, VIDEO, assemble
+from studio.chapter import Chapter, plan_of, recipe_at
 from studio.clock import Clock
-from studio.compatible import refuse_unless_compatible, refuse_unused_inputs
+from studio.compatible import refuse_unfit, refuse_unless_compatible
+from studio.encoded import EncoderOutputs
 from studio.errors import Cancelled, RenderFailed
 from studio.events import Event, OnEvent, Stage, ignore
 from studio.keys import Keys
 from studio.library import Library
-from studio.recipe import Recipe
-from studio.take import SegmentRef, Take, embedded, now
+from studio.pace import Pace
+from studio.take import SegmentRef, Take, now
 
 if TYPE_CHECKING:
     import numpy as np
 
-VIDEO, POSTER, RESULT = "video.mp4", "poster.webp", "result.mp4"
-ENCODED, BOUNDARY = "", "boundary"
+log = logging.getLogger(__name__)
+
+POSTER, BOUNDARY = "poster.webp", "boundary"
 
 
 @dataclass
@@ -43,7 +49,7 @@ class Rendered:
     """One a segment: "generated" or "reused"."""
     segment_seconds: list[float]
     encoders: dict[str, str]
-    """Part (`prompt`, `image`…) -> "computed" or "reused"."""
+    """Part (`prompt`, `image`, `prompt@2`…) -> "computed" or "reused"."""
     timings: dict[str, float]
     forwards: dict[str, int]
 
@@ -56,7 +62,7 @@ class Rendered:
 def render(
     library: Library,
     pipeline: Pipeline,
-    recipe: Recipe,
+    chapters: Sequence[Chapter],
     chosen_seeds: Sequence[int],
     *,
     session: str,
@@ -64,10 +70,10 @@ def render(
     keep: int = 0,
     on_event: OnEvent = ignore,
 ) -> Rendered:
-    """Makes the take of `recipe` under `chosen_seeds`, one a segment; computes only what no disk
-    entry holds yet.
+    """Makes the take of `chapters` (of one recipe, mostly) under `chosen_seeds`, one a segment;
+    computes only what no disk entry holds yet.
 
-    The files of the recipe are copies in the library (see `Library.adopt`).
+    The files of the recipes are copies in the library (see `Library.adopt`).
 
     With a `parent`, its first `keep` segments must be the first `keep` of this take.
 
@@ -76,13 +82,13 @@ def render(
     else stops it. In every case what was published before stays as it was.
     """
     clock = Clock()
-    refuse_unused_inputs(recipe, pipeline)
-    plan = pipeline.plan(recipe)
-    keys = Keys.of(pipeline, recipe, chosen_seeds, session, library.hashes)
+    refuse_unfit(pipeline, chapters, library.hashes)
+    plan = plan_of(pipeline, chapters)
+    keys = Keys.of(pipeline, chapters, chosen_seeds, session, library.hashes)
     if parent is not None:
-        refuse_unless_compatible(library, pipeline, parent, keep, recipe, keys)
+        refuse_unless_compatible(library, pipeline, parent, keep, chapters, keys)
 
-    run = _Run(library, pipeline, recipe, plan, keys, chosen_seeds, session, on_event, clock)
+    run = _Run(library, pipeline, chapters, plan, keys, chosen_seeds, session, on_event, clock)
     known = library.known_take(keys.take)
     take = known if known and library.is_whole(known) else None
     if take is None:
@@ -92,11 +98,11 @@ def render(
                 run.current = i
                 entry = library.store.find("segments", keys.segments[i])
                 if entry is None:
-                    inputs = run.encoder_outputs()
+                    inputs = run.encoder_outputs.of(i)
                     boundary = entries[-1].tensors(BOUNDARY) if entries else None
                     entry = run.generate(i, inputs, boundary)
                 else:
-                    run.tell(Stage.REUSED)
+                    run.tell(Stage.REUSED, id=entry.key)
                 entries.append(entry)
             take = run.publish(entries, parent, keep, known)
     library.record(take)
@@ -110,7 +116,7 @@ class _Run:
         self,
         library: Library,
         pipeline: Pipeline,
-        recipe: Recipe,
+        chapters: Sequence[Chapter],
         plan: Plan,
         keys: Keys,
         chosen_seeds: Sequence[int],
@@ -118,71 +124,42 @@ class _Run:
         on_event: OnEvent,
         clock: Clock,
     ) -> None:
-        self.library, self.pipeline, self.recipe = library, pipeline, recipe
+        self.library, self.pipeline, self.chapters = library, pipeline, chapters
         self.plan, self.keys, self.seeds, self.session = plan, keys, chosen_seeds, session
         self.on_event, self.clock = on_event, clock
         self.current = 0
-        self.inputs: Tensors | None = None
-        self.encoded: list[str] = []
+        self.encoder_outputs = EncoderOutputs(
+            library, pipeline, chapters, keys, clock, self.tell, self.refuse_changed_files
+        )
         self.sources = ["reused"] * plan.chain.segments
         self.segment_seconds = [0.0] * plan.chain.segments
         self.forwards = {"computed": 0, "skipped": 0}
 
-    def encoder_outputs(self) -> Tensors:
-        """The encoder outputs, from disk if they are there; only else are encoders loaded."""
-        if self.inputs is None:
-            store = self.library.store
-            found = {part: store.find("inputs", key) for part, key in self.keys.encoder.items()}
-            missing = [part for part, entry in found.items() if entry is None]
-            if missing:
-                found |= self._encode(missing)
-            self.inputs = joined({part: entry.tensors(ENCODED) for part, entry in found.items()})
-        return self.inputs
-
-    def _encode(self, parts: list[str]) -> dict[str, Entry]:
-        """Encodes the parts that no disk entry holds, and publishes each."""
-        try:
-            self.tell(Stage.LOAD)
-            with self.clock.measure("load"):
-                self.pipeline.load_encoders(parts)
-            self.tell(Stage.ENCODE)
-            with self.clock.measure("encode"):
-                encoded = self.pipeline.encode(self.recipe, parts)
-        finally:
-            self.pipeline.free_encoders()
-        self.encoded = parts
-        entries: dict[str, Entry] = {}
-        for part, tensors in encoded.items():
-            with self.clock.measure("write"), self.library.store.stage() as staging:
-                staging.write_tensors(ENCODED, tensors)
-                self.refuse_changed_files()
-                fields = {"fields": self.keys.encoder_fields[part]}
-                entries[part] = staging.publish("inputs", self.keys.encoder[part], fields)
-        return entries
-
     def refuse_changed_files(self) -> None:
         """Raises RuntimeError if what the keys were made of is no longer what is on disk: the
         result could be that of other weights. Costs a look at the files' times."""
-        recipe, session = self.recipe, self.session
-        now = Keys.of(self.pipeline, recipe, self.seeds, session, self.library.hashes)
+        chapters, session = self.chapters, self.session
+        now = Keys.of(self.pipeline, chapters, self.seeds, session, self.library.hashes)
         if now != self.keys:
             raise RuntimeError("files of the model or the recipe changed while it ran")
 
     def generate(self, i: int, inputs: Tensors, boundary: Tensors | None) -> Entry:
         """Generates segment i, writes it and publishes it."""
+        recipe = recipe_at(self.chapters, i)
         before = self.clock.spent()
         self.tell(Stage.LOAD)
         with self.clock.measure("load"):
             self.pipeline.load_denoiser()
+        loaded = self.clock.spent()
 
         def on_step(step: Step) -> None:
             last = step.step == step.steps
             self.clock.stage = "decode" if last else "denoise"
-            self.tell(Stage.DENOISE, step)
+            self.tell(Stage.DENOISE, step=step)
 
         self.clock.stage = "denoise"
         noise = seeds.generator(self.seeds[i], i)
-        output = self.pipeline.generate(self.recipe, inputs, i, boundary, noise, on_step)
+        output = self.pipeline.generate(recipe, inputs, i, boundary, noise, on_step)
         first, end = self.plan.chain.new_frames(i)
         if len(output.frames) != end - first:
             raise RuntimeError(f"{len(output.frames)} frames came out instead of {end - first}")
@@ -195,7 +172,7 @@ class _Run:
             media.write_poster(output.frames, staging.file(POSTER))
             staging.write_tensors(BOUNDARY, output.boundary)
             manifest = {
-                "fields": self.keys.segment_fields,
+                "fields": self.keys.of_segment(i).segment_fields,
                 "index": i,
                 "seed": self.seeds[i],
                 "previous": self.keys.segments[i - 1] if i else None,
@@ -209,57 +186,54 @@ class _Run:
             entry = staging.publish("segments", self.keys.segments[i], manifest)
         self.sources[i] = "generated"
         self.segment_seconds[i] = round(self.clock.spent() - before, 4)
-        self.tell(Stage.GENERATED)
+        self._learn_pace(i, output, self.clock.spent() - loaded)
+        self.tell(Stage.GENERATED, id=entry.key)
         return entry
 
+    def _learn_pace(self, i: int, output: SegmentOutput, seconds: float) -> None:
+        """Remembers how long a segment took, for the next estimate; a render goes on without."""
+        denoise = output.seconds.get("denoise")
+        if not denoise:
+            return
+        recipe, steps = recipe_at(self.chapters, i), self.plan.steps[i]
+        try:
+            pace = Pace(self.library.database)
+            pace.learn(recipe, recipe.frames, steps, denoise, max(seconds - denoise, 0.0))
+        except sqlite3.Error as error:
+            log.warning("how long segment %d took is not remembered: %s", i + 1, error)
+
     def publish(
-        self,
-        entries: list[Entry],
-        parent: Take | None,
-        keep: int,
-        known: Take | None,
+        self, entries: list[Entry], parent: Take | None, keep: int, known: Take | None
     ) -> Take:
         """Joins the segments and publishes the take. The rename at its end is the commit.
 
         A take that is `known`, and only lost its files, keeps its place in the tree.
         """
         self.tell(Stage.JOIN)
-        with self.library.store.stage() as staging:
-            take = Take(
-                id=self.keys.take,
-                session=self.session,
-                parent=known.parent if known else parent.id if parent else None,
-                keep=known.keep if known else keep,
-                created=known.created if known else now(),
-                recipe=self.library.portable(self.recipe),
-                encoder_keys=self.keys.encoder,
-                segments=tuple(
-                    SegmentRef(index=i, id=key, seed=seed, frames=self.plan.chain.new_frames(i))
-                    for i, (key, seed) in enumerate(
-                        zip(self.keys.segments, self.seeds, strict=True)
-                    )
-                ),
-                result=RESULT,
-                software=software.versions(),
-            )
-            with self.clock.measure("join"):
-                media.join(
-                    [entry.file(VIDEO) for entry in entries],
-                    staging.file(RESULT),
-                    audio=self.recipe.audio,
-                    metadata=embedded(take),
-                )
-            self.clock.stage = "publish"
-            take = take.model_copy(
-                update={"timings": self.clock.reading(), "forwards": self.forwards}
-            )
-            entry = staging.publish("takes", take.id, {"take": take.model_dump(mode="json")})
-        return self.library.located(Take.model_validate(entry.manifest["take"]))
+        segments = zip(self.keys.segments, self.seeds, strict=True)
+        take = Take(
+            id=self.keys.take,
+            session=self.session,
+            parent=known.parent if known else parent.id if parent else None,
+            keep=known.keep if known else keep,
+            created=known.created if known else now(),
+            recipe=self.chapters[0].recipe,
+            later=tuple(self.chapters[1:]),
+            encoder_keys=self.keys.encoder,
+            segments=tuple(
+                SegmentRef(index=i, id=key, seed=seed, frames=self.plan.chain.new_frames(i))
+                for i, (key, seed) in enumerate(segments)
+            ),
+            result=RESULT,
+            forwards=self.forwards,
+            software=software.versions(),
+        )
+        return assemble(self.library, take, entries, self.clock)
 
-    def tell(self, stage: Stage, step: Step | None = None) -> None:
+    def tell(self, stage: Stage, step: Step | None = None, id: str | None = None) -> None:
         where = {"segment": self.current, "segments": self.plan.chain.segments}
         if step is None:
-            self.on_event(Event(stage, **where))
+            self.on_event(Event(stage, **where, id=id))
         else:
             self.on_event(
                 Event(stage, **where, step=step.step, steps=step.steps, preview=step.preview)
@@ -282,9 +256,7 @@ class _Run:
             parent=parent.id if parent else take.parent,
             sources=self.sources,
             segment_seconds=self.segment_seconds,
-            encoders={
-                part: "computed" if part in self.encoded else "reused" for part in self.keys.encoder
-            },
+            encoders=self.encoder_outputs.sources,
             timings=self.clock.reading(),
             forwards=self.forwards,
         )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from pipelines import catalogue
+from pipelines.base import Capabilities, Task
+from pipelines.catalogue import Model
+from pipelines.errors import BadInput
 from studio.library import Library
+from studio.models import Added, hub_page, size_on_disk
 from studio.render import Rendered
 from studio.take import Take
 
@@ -49,6 +54,7 @@ def take_report(library: Library, take: Take) -> dict[str, Any]:
     row = library.history.row(take.id)
     told = take.model_dump(mode="json")
     segments = told.pop("segments")
+    told["chapters"] = [{"first": 0, "recipe": told["recipe"]}, *told.pop("later")]
     return {
         "take": told.pop("id"),
         **told,
@@ -61,23 +67,77 @@ def take_report(library: Library, take: Take) -> dict[str, Any]:
     }
 
 
-def models_report() -> list[dict[str, Any]]:
-    """The support matrix, generated from what the models declare."""
-    return [
-        {
-            "id": model.id,
-            "name": model.name,
-            "family": model.family,
-            "present": model.present(),
-            "licence": model.licence,
-            "download_bytes": model.download_bytes,
-            **{
-                k: list(v) if isinstance(v, tuple) else v
-                for k, v in asdict(model.capabilities).items()
-            },
-        }
-        for model in catalogue.models()
-    ]
+def models_report(added: Iterable[Added] = ()) -> list[dict[str, Any]]:
+    """The support matrix, generated from what the models declare: the catalogue, then what the
+    person added. `problem` says why a model cannot be used now; null if it can."""
+    known = catalogue.models()
+    rows = [model_report(model) for model in known]
+    ids = {model.id for model in known}
+    for entry in added:
+        model = entry.open()
+        if isinstance(model, BadInput):
+            rows.append(_unopened(entry, model))
+        elif model.id not in ids:
+            rows.append(model_report(model, added=True))
+    return rows
+
+
+def model_report(model: Model, added: bool = False) -> dict[str, Any]:
+    """One model: what it is, what it can do, what it takes, and whether it is here."""
+    problem = None
+    try:
+        catalogue.check(model)
+    except BadInput as error:
+        problem = error.fix
+    capabilities = asdict(model.capabilities)
+    return {
+        "id": model.id,
+        "name": model.name,
+        "family": model.family,
+        "present": problem is None,
+        "problem": problem,
+        "licence": model.licence,
+        "licence_url": model.licence_url,
+        "hub": model.source if isinstance(model.source, str) else None,
+        "download_bytes": model.download_bytes,
+        "size_on_disk": size_on_disk(model.source),
+        **{k: list(v) if isinstance(v, tuple) else v for k, v in capabilities.items()},
+        "takes_image": bool({Task.I2V, Task.I2I, Task.S2V} & set(model.tasks)),
+        "takes_audio": Task.S2V in model.tasks,
+        "single_frame": set(model.tasks) <= {Task.T2I, Task.I2I},
+        "note": model.note,
+        "needs": model.needs,
+        "defaults": dict(model.defaults),
+        "sizes": [list(size) for size in model.sizes],
+        "multiple": catalogue.size_multiple(model),
+        "added": added,
+    }
+
+
+def _unopened(entry: Added, error: BadInput) -> dict[str, Any]:
+    """An added model of which nothing is known but its name: it is not here now."""
+    return {
+        "id": entry.id,
+        "name": entry.id,
+        "family": "",
+        "present": False,
+        "problem": error.fix,
+        "licence": entry.licence or "unknown",
+        "licence_url": hub_page(entry.id) if entry.is_hub else "",
+        "hub": entry.id if entry.is_hub else None,
+        "download_bytes": 0,
+        "size_on_disk": size_on_disk(entry.id) if entry.is_hub else 0,
+        **{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(Capabilities(())).items()},
+        "takes_image": False,
+        "takes_audio": False,
+        "single_frame": False,
+        "note": "",
+        "needs": "",
+        "defaults": {},
+        "sizes": [],
+        "multiple": None,
+        "added": True,
+    }
 
 
 def support_matrix() -> list[list[str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from studio.chapter import Chapter, chapters_of, check_later, recipe_at
 from studio.recipe import Recipe
 
 
@@ -34,13 +36,28 @@ class Take(BaseModel):
     parent: str | None
     keep: int = Field(description="Segments shared with the parent when this take was made.")
     created: str = Field(description="UTC, ISO 8601.")
-    recipe: Recipe
+    recipe: Recipe = Field(description="Of its first chapter.")
+    later: tuple[Chapter, ...] = Field((), description="The chapters after the first.")
     encoder_keys: dict[str, str] = Field(description="Part -> key under inputs/.")
     segments: tuple[SegmentRef, ...]
     result: Literal["result.mp4", "result.png"] = Field(description="File beside the manifest.")
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds.")
     forwards: dict[str, int] = Field(default_factory=dict)
     software: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _chapters_fit(self) -> Take:
+        check_later(self.later, len(self.segments))
+        return self
+
+    @property
+    def chapters(self) -> tuple[Chapter, ...]:
+        """Its recipes with the segments from which they count; at least one, the first from 0."""
+        return chapters_of(self.recipe, self.later)
+
+    def recipe_of(self, segment: int) -> Recipe:
+        """The recipe of a segment (from 0); beyond the end, the one to go on with."""
+        return recipe_at(self.chapters, segment)
 
     @property
     def seeds(self) -> list[int]:
@@ -58,6 +75,11 @@ class Take(BaseModel):
         """The result file, given the folder of all takes."""
         return takes / self.id / self.result
 
+    def with_recipes(self, change: Callable[[Recipe], Recipe]) -> Take:
+        """The same take with each of its recipes replaced."""
+        later = tuple(c.model_copy(update={"recipe": change(c.recipe)}) for c in self.later)
+        return self.model_copy(update={"recipe": change(self.recipe), "later": later})
+
 
 def now() -> str:
     """UTC, of one length, so that it sorts as text."""
@@ -67,4 +89,5 @@ def now() -> str:
 def embedded(take: Take) -> dict[str, object]:
     """What a result file tells about itself: enough to make it again elsewhere."""
     told = take.model_dump(mode="json", include={"id", "session", "parent", "recipe", "software"})
-    return {**told, "seeds": take.seeds}
+    chapters = [chapter.model_dump(mode="json") for chapter in take.chapters]
+    return {**told, "chapters": chapters, "seeds": take.seeds}

@@ -12,12 +12,14 @@ import numpy as np
 from pipelines.base import Pipeline, Step, Tensors, joined
 from reuse import Entry, Fault, NotCompatible, ReuseError
 from studio import media, seeds
+from studio.chapter import plan_of
 from studio.compatible import differing
+from studio.encoded import ENCODED, encode, origins
 from studio.engine import Engine
 from studio.events import Event, OnEvent, Stage, ignore
 from studio.keys import Keys
 from studio.library import Library
-from studio.render import BOUNDARY, ENCODED, VIDEO, frames_digest
+from studio.render import BOUNDARY, VIDEO, frames_digest
 from studio.take import SegmentRef, Take
 
 
@@ -32,14 +34,16 @@ class Recomputed:
 
 
 def missing(library: Library) -> Iterator[Fault]:
-    """Segments and inputs that a take is made of and that are not in the library."""
+    """Segments and inputs that a take is made of and that are not in the library; and what is
+    damaged in the trash, whose takes need theirs as well."""
     here = {kind: set(library.store.keys(kind)) for kind in ("segments", "inputs")}
-    for take in library.takes():
+    for take in (*library.takes(), *library.trash.takes()):
         needs = [("segments", part.id) for part in take.segments]
         needs += [("inputs", key) for key in take.encoder_keys.values()]
         for kind, key in needs:
             if key not in here[kind]:
                 yield Fault(kind, key, "", f"it is missing, and take {take.id[:12]} is made of it")
+    yield from library.trash.faults()
 
 
 def recompute(
@@ -52,11 +56,11 @@ def recompute(
     a difference would say nothing about the disk.
     """
     pipeline = engine.pipeline(take.recipe.model)
-    pipeline.plan(take.recipe)
-    keys = Keys.of(pipeline, take.recipe, take.seeds, take.session, library.hashes)
-    if keys.segments != tuple(part.id for part in take.segments):
-        raise NotCompatible(differing(library, take, take.recipe, keys))
-    inputs = _inputs(library, pipeline, take, keys)
+    plan_of(pipeline, take.chapters)
+    keys = Keys.of(pipeline, take.chapters, take.seeds, take.session, library.hashes)
+    if found := differing(library, take, len(take.segments), take.chapters, keys):
+        raise NotCompatible(found)
+    encoded = _encoded(library, pipeline, take, keys)
     pipeline.load_denoiser()
 
     found: list[Recomputed] = []
@@ -67,26 +71,30 @@ def recompute(
             on_event(Event(Stage.DENOISE, index, len(take.segments), step.step, step.steps))
 
         noise = seeds.generator(part.seed, part.index)
-        output = pipeline.generate(take.recipe, inputs, part.index, boundary, noise, on_step)
+        parts = keys.of_segment(part.index).parts
+        inputs = joined({name: encoded[stored] for name, stored in parts.items()})
+        recipe = take.recipe_of(part.index)
+        output = pipeline.generate(recipe, inputs, part.index, boundary, noise, on_step)
         differs, boundary = _compare(library, part, output.frames, output.boundary, take)
         found.append(Recomputed(part.index, differs))
     return found
 
 
-def _inputs(library: Library, pipeline: Pipeline, take: Take, keys: Keys) -> Tensors:
-    """The stored encoder outputs; those that are damaged or gone are computed for this once."""
+def _encoded(library: Library, pipeline: Pipeline, take: Take, keys: Keys) -> dict[str, Tensors]:
+    """The stored encoder outputs by their names in `keys.encoder`; those that are damaged or gone
+    are computed for this once."""
     store = library.store
-    damaged = [part for part, key in keys.encoder.items() if store.faults("inputs", key)]
+    damaged = [name for name, key in keys.encoder.items() if store.faults("inputs", key)]
     encoded: dict[str, Tensors] = {}
     if damaged:
         try:
-            encoded = pipeline.encode(take.recipe, damaged)
+            encoded = encode(pipeline, origins(take.chapters, keys), damaged)
         finally:
             pipeline.free_encoders()
-    for part, key in keys.encoder.items():
-        if part not in encoded:
-            encoded[part] = store.find("inputs", key).tensors(ENCODED)
-    return joined(encoded)
+    for name, key in keys.encoder.items():
+        if name not in encoded:
+            encoded[name] = store.find("inputs", key).tensors(ENCODED)
+    return encoded
 
 
 def _compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -30,8 +31,9 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _library(options: argparse.Namespace) -> Library:
-    return Library(getattr(options, "library", None))
+def _library(options: argparse.Namespace, make: bool = False) -> Library:
+    """The library that was named. Only a command that makes something makes a library too."""
+    return Library(getattr(options, "library", None), make)
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def _seeds(options: argparse.Namespace) -> list[int] | None:
 
 
 def _generate(options: argparse.Namespace) -> Answer:
-    with _library(options) as library, CancelOnSignal() as signals:
+    with _library(options, make=True) as library, CancelOnSignal() as signals:
         rendered = actions.generate(
             library,
             Engine(),
@@ -120,11 +122,26 @@ def _show(options: argparse.Namespace) -> Answer:
                 f"{s['frames'][1] - 1}  seed {s['seed']}  {s['id'][:12]}"
                 for s in value
             ]
+        elif name == "chapters":
+            lines += _chapters_in_words(value, width)
         elif isinstance(value, dict):
             lines += [f"{name}.{k:<{max(width - len(name) - 1, 0)}}  {v}" for k, v in value.items()]
         else:
             lines.append(f"{name:<{width}}  {value}")
     return told, "\n".join(lines), 0
+
+
+def _chapters_in_words(chapters: list[dict[str, Any]], width: int) -> list[str]:
+    """What changes in the recipe, and from which segment on; nothing for a take of one recipe."""
+    lines = []
+    for before, chapter in itertools.pairwise(chapters):
+        old, new = before["recipe"], chapter["recipe"]
+        lines += [
+            f"{'from segment ' + str(chapter['first'] + 1):<{width}}  {name} {value}"
+            for name, value in new.items()
+            if value != old[name]
+        ]
+    return lines
 
 
 def _accept(options: argparse.Namespace) -> Answer:
@@ -190,7 +207,7 @@ def _models(options: argparse.Namespace) -> Answer:
 def _doctor(options: argparse.Namespace) -> Answer:
     from studio import doctor
 
-    with _library(options) as library:
+    with _library(options, make=True) as library:
         checks = doctor.checks(library)
         answer: dict[str, Any] = {"checks": [asdict(check) for check in checks]}
         lines = [f"{'ok ' if c.ok else 'BAD'} {c.name}: {c.told}" for c in checks]

@@ -55,7 +55,7 @@ def build() -> Parser:
     )
     parser.add_argument("--port", type=_number("port", int), default=DEFAULT_PORT)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    _common(parser, json=False)
+    _common(parser, of_command=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for add in (
         _generate,
@@ -73,14 +73,18 @@ def build() -> Parser:
     return parser
 
 
-def _common(parser: argparse.ArgumentParser, json: bool = True) -> None:
+def _common(parser: argparse.ArgumentParser, of_command: bool = True) -> None:
     where = "folder that holds everything (default: $RETAKE_LIBRARY, or your data folder)"
-    # SUPPRESS lets --library stand before or after the command.
+    # SUPPRESS lets both stand before or after the command.
     parser.add_argument(
         "--library", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=where
     )
-    if json:
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS if of_command else False,
+        help="print one JSON object",
+    )
 
 
 def _recipe_fields(parser: argparse.ArgumentParser) -> None:
@@ -122,11 +126,17 @@ def _generate(commands: argparse._SubParsersAction) -> None:
 
 def _retake(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
-        "retake", help="keep the first N segments of a take, make the rest anew"
+        "retake",
+        help="keep the first N segments of a take, make the rest anew",
+        description="Keeps the first N segments of a take and makes the rest anew. Recipe options "
+        "count from the first new segment on; with N > 0 the model, the size, the rate, the frames "
+        "of a segment and the picture have to stay.",
     )
     parser.add_argument("take", metavar="TAKE", help="id, beginning of one, or `latest`")
     parser.add_argument("--keep", type=_number("keep", int), required=True, metavar="N")
-    parser.add_argument("--prompt", metavar="TEXT", help="another prompt (with --keep 0)")
+    parser.add_argument(
+        "--prompt", metavar="TEXT", help="another prompt, from the first new segment on"
+    )
     _recipe_fields(parser)
     _seeds(parser, "the new segments")
     _common(parser)

@@ -93,11 +93,59 @@ def test_bad_input_ends_with_2_and_names_the_field(library, capsys, words, named
 def test_a_refused_reuse_ends_with_3_and_names_each_field(library, generate, capsys):
     take = generate([1]).take
     code, told, said = run(
-        capsys, library, "retake", take.id, "--keep", 1, "--prompt", "a kite", "--steps", 4
+        capsys, library, "retake", take.id, "--keep", 1, "--prompt", "a kite", "--fps", 24
     )
     assert code == 3
-    assert {d["field"] for d in told["differences"]} == {"prompt", "steps"}
-    assert "a kite" in said and PROMPT in said
+    assert told["differences"] == [{"field": "fps", "kept": 12, "asked": 24}]
+    assert "fps: kept 12, asked 24" in said
+
+
+def test_retake_with_another_prompt_tells_where_the_recipe_changes(library, generate, capsys):
+    take = generate([1], segments=2, steps=1).take
+    words = ["--keep", 1, "--seed", 2, "--prompt", "a blue kite at noon", "--steps", 2]
+    code, told, _ = run(capsys, library, "retake", take.id, *words)
+    assert code == 0
+    _, shown, _ = run(capsys, library, "show", told["take"])
+    assert [chapter["first"] for chapter in shown["chapters"]] == [0, 1]
+    assert shown["chapters"][0]["recipe"] == shown["recipe"]
+    assert shown["chapters"][1]["recipe"]["prompt"] == "a blue kite at noon"
+    main(["show", told["take"], "--library", str(library.folder)])
+    lines = capsys.readouterr().out.split("\n")
+    assert [line.split(None, 3)[2:] for line in lines if line.startswith("from segment")] == [
+        ["2", "prompt a blue kite at noon"],
+        ["2", "steps 2"],
+    ]
+
+
+def test_json_may_be_asked_for_before_or_after_the_command(library, capsys):
+    where = ["--library", str(library.folder)]
+    for words in (["--json", "takes", *where], [*where, "takes", "--json"]):
+        assert main(words) == 0
+        assert json.loads(capsys.readouterr().out) == []
+    assert main(["--json", "show", "nothing", *where]) == 2
+    assert json.loads(capsys.readouterr().out)["field"] == "take"
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["takes"],
+        ["show", "latest"],
+        ["accept", "latest"],
+        ["retake", "latest", "--keep", "1"],
+        ["export", "latest", "--to", "x.mp4"],
+        ["verify"],
+    ],
+)
+def test_a_folder_without_a_library_is_refused_and_not_made_one(tmp_path, capsys, words, there):
+    folder = tmp_path / "elsewhere"
+    if there:
+        folder.mkdir()
+    assert main([*words, "--library", str(folder), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["field"] == "library" and "There is no library here" in told["fix"]
+    assert list(folder.iterdir()) == [] if there else not folder.exists()
 
 
 def test_a_number_that_is_none_is_named_with_its_field(library, capsys):

@@ -71,6 +71,29 @@ def test_a_changed_picture_with_a_kept_prefix_is_refused_by_name(library, engine
         actions.retake(library, engine, first.take.id, 1, [9], {"image": other})
 
 
+def test_a_new_prompt_goes_on_from_the_same_picture_under_another_name(
+    library, engine, tiny, picture
+):
+    first = from_picture(library, engine, tiny, picture).take
+    other = picture.rename(picture.with_name("other.jpeg"))
+    changes = {"prompt": "a white kite at noon", "image": other}
+    again = actions.retake(library, engine, first.id, 1, [9], changes)
+    assert again.sources == ["reused", "generated"]
+    images = {chapter.recipe.image for chapter in again.take.chapters}
+    assert len(again.take.chapters) == 2 and images == {first.recipe.image}
+
+
+def test_a_library_can_be_moved_after_the_prompt_changed(library, engine, tiny, picture, tmp_path):
+    first = from_picture(library, engine, tiny, picture).take
+    changed = actions.retake(library, engine, first.id, 1, [9], {"prompt": "a kite"}).take
+    library.close()
+    with Library(library.folder.rename(tmp_path / "moved")) as opened:
+        take = opened.take(changed.id)
+        for chapter in take.chapters:
+            assert chapter.recipe.image.is_relative_to(tmp_path / "moved")
+            assert chapter.recipe.image.is_file()
+
+
 def test_a_damaged_copy_of_a_picture_is_named_and_never_used(library, engine, tiny, picture):
     first = from_picture(library, engine, tiny, picture)
     copy = library.read_take(first.take.id).recipe.image

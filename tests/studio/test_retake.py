@@ -10,7 +10,7 @@ import pytest
 from pipelines.frames import Chain
 from studio import actions, verify
 from studio.engine import Engine
-from studio.errors import BadInput, NotCompatible
+from studio.errors import BadInput
 from studio.library import Library
 from tests.studio.conftest import frames_of, segment_state
 
@@ -139,16 +139,6 @@ def test_each_segment_may_have_its_own_seed_and_order_does_not_matter(library, g
     assert mixed.seeds == [4, 5, 6]
     first = generate([4], segments=1).take
     assert segment_state(library, mixed, 0) == segment_state(library, first, 0)
-
-
-def test_a_new_prompt_with_a_kept_prefix_is_refused_by_name(generate, retake):
-    parent = generate([1]).take
-    with pytest.raises(NotCompatible) as refusal:
-        retake(parent, 1, [2], prompt="a blue kite at night", steps=4)
-    named = {difference.name: difference for difference in refusal.value.differences}
-    assert set(named) == {"prompt", "steps"}
-    assert named["prompt"].kept == parent.recipe.prompt
-    assert "blue kite" in str(refusal.value) and "sunset" in str(refusal.value)
 
 
 def test_keep_0_may_change_the_recipe(generate, retake):
