@@ -5,6 +5,7 @@ Reads manifests and no big file.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -63,8 +64,8 @@ def estimate(library: Library, engine: Engine, order: Order) -> Estimate:
 def expected_seconds(pace: Pace, order: Order, plan: Plan, new: Sequence[int]) -> float | None:
     """`Pace.seconds` of these segments (from 0) of an order, each by the recipe of its chapter."""
     total = 0.0
-    for i in new:
-        seconds = pace.seconds(order.recipe_of(i), plan, [i])
+    for recipe, segments in itertools.groupby(new, key=order.recipe_of):
+        seconds = pace.seconds(recipe, plan, list(segments))
         if seconds is None:
             return None
         total += seconds
