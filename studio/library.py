@@ -17,6 +17,7 @@ from reuse import Damaged, FileHashes, NotInLibrary, ReuseError, Store, digest, 
 from studio.database import Database
 from studio.history import History
 from studio.jobs import Jobs
+from studio.presets import Presets
 from studio.recipe import INPUT_FILES, Recipe
 from studio.take import Take
 from studio.trash import Trash
@@ -55,6 +56,7 @@ class Library:
             self.history = History(self.database)
             self.jobs = Jobs(self.database)
             self.trash = Trash(self)
+            self.presets = Presets(self.database, self.folder)
             self._catch_up()
             if is_new and (found := len(self.history.take_ids())):
                 log.warning(
@@ -120,7 +122,7 @@ class Library:
         for name in INPUT_FILES:
             path: Path | None = getattr(recipe, name)
             if path is not None:
-                copies[name] = self._checked(name, path) or self._copied(name, path)
+                copies[name] = self._checked(name, path) or self.adopt_file(name, path)
         return recipe.model_copy(update=copies)
 
     def _checked(self, name: str, path: Path) -> Path | None:
@@ -132,7 +134,9 @@ class Library:
             raise BadInput(name, str(path), fix)
         return path
 
-    def _copied(self, name: str, path: Path) -> Path:
+    def adopt_file(self, name: str, path: Path, called: str = "") -> Path:
+        """The library's own copy, by content, of a file for the recipe field `name`; `called` is
+        the name that the person knows it by."""
         with self.store.stage() as staging:
             copy = staging.file(f"{name}{path.suffix.lower()}")
             shutil.copyfile(path, copy)
@@ -140,8 +144,8 @@ class Library:
             key = digest("file", resolve({name: copy, "suffix": copy.suffix}, FileHashes()))
             entry = self.store.find("inputs", key)
             if entry is None:
-                called = os.fsencode(path.name).decode("utf-8", "replace")
-                entry = staging.publish("inputs", key, {"name": called})
+                known = os.fsencode(called or path.name).decode("utf-8", "replace")
+                entry = staging.publish("inputs", key, {"name": known})
         return entry.file(copy.name)
 
     def portable(self, take: Take) -> Take:

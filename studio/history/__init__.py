@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from studio.database import Database
 from studio.history.cards import Card, ListCard
-from studio.history.index import Index, TakeRow
+from studio.history.index import MAX_NOTE, Index, TakeRow
 from studio.history.search import Found, Search, Wanted
-from studio.history.sessions import MAX_DRAFT, Sessions, SessionState, SessionUnknown
+from studio.history.sessions import MAX_DRAFT, SessionCard, Sessions, SessionState, SessionUnknown
 
 __all__ = [
     "MAX_DRAFT",
+    "MAX_NOTE",
     "Card",
     "Found",
     "History",
     "ListCard",
+    "SessionCard",
     "SessionState",
     "SessionUnknown",
     "TakeRow",

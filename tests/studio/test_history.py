@@ -12,34 +12,13 @@ from studio.database import Database
 from studio.errors import BadInput, TakeUnknown
 from studio.history import History
 from studio.library import Library
-from studio.recipe import Recipe
-from studio.take import SegmentRef, Take
-
-
-def make_take(number: int, session: str = "sea", parent: str | None = None) -> Take:
-    recipe = Recipe.make("starter", prompt=f"prompt {number}", segments=2)
-    return Take(
-        id=f"{number:040x}"[::-1],
-        session=session,
-        parent=parent,
-        keep=0,
-        created=f"2026-01-01T00:{number // 60:02}:{number % 60:02}+00:00",
-        recipe=recipe,
-        encoder_keys={"prompt": "e"},
-        segments=(
-            SegmentRef(index=0, id=f"s{number}", seed=number, frames=(0, 33)),
-            SegmentRef(index=1, id=f"t{number}", seed=number, frames=(33, 57)),
-        ),
-        result="result.mp4",
-        timings={"total": 1.5},
-    )
+from tests.studio.histories import make_take, opened
 
 
 @pytest.fixture
 def history(tmp_path):
-    database = Database(tmp_path / "history.sqlite")
-    yield History(database)
-    database.close()
+    with opened(tmp_path) as history:
+        yield history
 
 
 def test_takes_come_newest_first_and_by_session(history):
