@@ -1,9 +1,9 @@
 // The takes rail: the takes that share what comes before the chosen segment, as a tree that shows
 // who came from whom.
-import { post, posterOf, put, remove } from "./api.js";
+import { get, post, posterOf, put, remove } from "./api.js";
 import { run } from "./commands.js";
 import { arrange, button, h, icon, setText } from "./dom.js";
-import { ago, range, seconds } from "./format.js";
+import { ago, range } from "./format.js";
 import { baseline, openSession, poll, readSession, ready, show, store, subscribe, takes } from "./store.js";
 import { attempt, toast } from "./toasts.js";
 
@@ -72,6 +72,11 @@ function look(take) {
   show(beside ? [base.id, take.id] : [take.id]);
 }
 
+// Adds a take to those that are compared.
+function beside(take) {
+  show([...store.view.takes, take.id]);
+}
+
 class Card {
   constructor() {
     this.poster = h("img", { class: "card-poster", alt: "", loading: "lazy" });
@@ -87,6 +92,7 @@ class Card {
       h("span", { class: "card-text" }, this.name, this.facts, this.stars),
       this.side,
     );
+    this.add = button("Compare with those on the stage", { icon: "plus", class: "small quiet card-add", onclick: () => beside(this.take) });
     this.element = h("li", { class: "card" }, this.face);
   }
 
@@ -112,7 +118,8 @@ class Card {
     if (!open) this.more = null;
     else this.more ??= new Actions(this);
     this.more?.draw(take);
-    arrange(element, [this.face, this.more?.element]);
+    const room = at < 0 && compared && store.view.takes.length < MOST_ON_STAGE;
+    arrange(element, [this.face, room ? this.add : null, this.more?.element]);
   }
 }
 
@@ -121,9 +128,7 @@ class Actions {
   constructor(card) {
     this.card = card;
     const id = () => card.take.id;
-    this.accept = button("Accept", { icon: "star", text: true, class: "small", onclick: () => run("acceptShown", id()) });
-    this.accept.firstChild.remove();
-    this.grid = button("Beside the others", { text: true, class: "small", title: "Compare up to four", onclick: () => this.toGrid() });
+    this.accept = button("Accept", { text: true, class: "small", onclick: () => run("acceptShown", id()) });
     this.stars = h("div", { class: "star-row", role: "group", "aria-label": "Stars" });
     for (let n = 1; n <= 5; n++) {
       this.stars.append(h("button", { type: "button", class: "star", "aria-label": `${n} of 5 stars`, onclick: () => this.rate(n) }, icon("star")));
@@ -131,7 +136,7 @@ class Actions {
     this.note = h("textarea", { class: "input card-note", rows: 1, placeholder: "A note", "aria-label": "Note", maxlength: 2000, onchange: () => this.write() });
     this.element = h(
       "div", { class: "card-more" },
-      h("div", { class: "card-row" }, this.accept, this.grid, this.stars),
+      h("div", { class: "card-row" }, this.accept, this.stars),
       this.note,
       h("div", { class: "card-row" },
         button("Use its recipe", { text: true, class: "small quiet", title: "Fill the recipe with this take's", onclick: () => this.recipe() }),
@@ -142,7 +147,6 @@ class Actions {
 
   draw(take) {
     this.accept.hidden = take.baseline;
-    this.grid.hidden = store.view.takes.length < 2 || store.view.takes.length >= MOST_ON_STAGE;
     [...this.stars.children].forEach((star, i) => {
       star.classList.toggle("on", i < take.stars);
       star.setAttribute("aria-pressed", i < take.stars);
@@ -165,14 +169,8 @@ class Actions {
     await readSession();
   }
 
-  // The next take that is clicked in the list joins those on the stage.
-  toGrid() {
-    const rest = takes().find((take) => !store.view.takes.includes(take.id));
-    if (rest) show([...store.view.takes, rest.id]);
-  }
-
   async recipe() {
-    const told = await attempt(() => fetch(`/api/takes/${this.id}`).then((answer) => answer.json()));
+    const told = await attempt(() => get(`/api/takes/${this.id}`));
     if (told) run("setRecipe", told.recipe, told.seeds);
   }
 

@@ -1,4 +1,4 @@
-"""The files of the page itself: styles and modules, under a path that changes with their content."""
+"""The files of the page: styles and modules, at an address that changes with their content."""
 
 from __future__ import annotations
 

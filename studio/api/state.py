@@ -24,11 +24,16 @@ def routes(studio: Studio) -> APIRouter:
 
     def now(session: str) -> dict[str, Any]:
         history = library.history
+        jobs = library.jobs.queue()
+        # A session is there for the page as soon as its first take is ordered.
+        names = dict.fromkeys(
+            [*(job.order.session for job in jobs), *history.session_names(SESSIONS)]
+        )
         return {
-            "jobs": [told(job) for job in library.jobs.queue()],
+            "jobs": [told(job) for job in jobs],
             "ended": [told(job) for job in library.jobs.ended(ENDED)],
             "session": history.session_state(session) if session else None,
-            "sessions": history.session_names(SESSIONS),
+            "sessions": list(names),
             "history_rev": history.revision(),
             "server": {"boot": boot, "memory": memory.reading()},
         }

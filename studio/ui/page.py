@@ -22,12 +22,12 @@ def head() -> str:
 
 def build() -> gr.Blocks:
     """The page. It holds no state: everything comes from the routes."""
-    with gr.Blocks(title="Retake", analytics_enabled=False, fill_width=True) as page:
-        with gr.Column(elem_id="studio"):
-            components.top_bar()
-            components.recipe_rail()
-            components.stage()
-            components.takes_rail()
-            components.timeline()
-            components.drawers()
+    page = gr.Blocks(title="Retake", analytics_enabled=False, fill_width=True)
+    with page, gr.Column(elem_id="studio"):
+        components.top_bar()
+        components.recipe_rail()
+        components.stage()
+        components.takes_rail()
+        components.timeline()
+        components.drawers()
     return page
