@@ -109,7 +109,7 @@ class Card {
     const poster = posterOf(take.segment_ids[from]);
     if (this.poster.getAttribute("src") !== poster) this.poster.src = poster;
     setText(this.name, seedWords(take));
-    setText(this.facts, [take.baseline ? "baseline" : null, ago(take.created), take.note ? `“${take.note}”` : null].filter(Boolean).join(" · "));
+    setText(this.facts, [take.baseline ? "baseline" : null, take.keep ? `from ${take.keep + 1}` : null, ago(take.created), take.note ? `“${take.note}”` : null].filter(Boolean).join(" · "));
     setText(this.stars, "★".repeat(take.stars));
     const compared = store.view.takes.length > 1;
     setText(this.side, at < 0 ? "" : !compared ? "" : store.view.takes.length === 2 ? "AB"[at] : String(at + 1));
@@ -195,9 +195,8 @@ class Actions {
   }
 }
 
-// "seed 7" or "seed 8 from 3": what is new in a take.
+// "seed 7", or the seeds of the segments that are new in a take.
 function seedWords(take) {
   const own = take.seeds.slice(Math.min(take.keep, take.seeds.length - 1));
-  const seed = new Set(own).size === 1 ? `seed ${own[0]}` : `seeds ${own.join(", ")}`;
-  return take.keep ? `${seed} from ${take.keep + 1}` : seed;
+  return new Set(own).size === 1 ? `seed ${own[0]}` : `seeds ${own.join(", ")}`;
 }
