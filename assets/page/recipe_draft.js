@@ -1,0 +1,234 @@
+// The draft: what stands in the recipe rail. Saved a moment after every change, to its session or,
+// while there is none, to this browser; taken over from wherever else it was changed last.
+import { get, part, put } from "./api.js";
+import { defaultOf, firstPresent, modelOf } from "./recipe_facts.js";
+import { changed, store } from "./store.js";
+import { toast } from "./toasts.js";
+
+const SAMPLE = "a red boat drifting left over the sea at sunset";
+const SAVE_MS = 500;
+const AGAIN_MS = 2000;
+const TYPING_MS = 1500;
+
+// Only what differs from the model's defaults is in `recipe`; a number that cannot be read is there
+// as it was typed. `seed` is the text of its field, `last` that of the seed drawn last.
+export const draft = { model: null, recipe: {}, seed: "", locked: false, last: "", copies: 1 };
+const BLANK = structuredClone(draft);
+
+let home; // the session that the draft belongs to; null: none yet; undefined: nothing was read
+let rev = -1; // how often the draft was saved when it was last read or written here
+let dirty = false;
+let saving = null;
+let reading = false;
+let timer = 0;
+let later = 0;
+let typed = 0;
+const others = {}; // settings that were left with a model, by model, until the page is closed
+
+export const snapshot = () => structuredClone(draft);
+export const isReady = () => home !== undefined;
+export const valueOf = (name) => draft.recipe[name] ?? defaultOf(name, modelOf(draft.model));
+
+// ---------------------------------------------------------------- changing it
+
+export function edit(patch) {
+  Object.assign(draft, patch);
+  dirty = true;
+  typed = Date.now();
+  keep();
+  clearTimeout(timer);
+  timer = setTimeout(save, SAVE_MS);
+  changed();
+}
+
+// `null` goes back to the model's default.
+export function setField(name, value) {
+  const recipe = { ...draft.recipe, [name]: value };
+  if (value === null || value === defaultOf(name, modelOf(draft.model))) delete recipe[name];
+  edit({ recipe });
+}
+
+// What was written stays; the settings become those of the new model, or what they were with it.
+export function chooseModel(id) {
+  others[draft.model] = draft.recipe;
+  const { prompt, negative_prompt, segments, image, audio } = draft.recipe;
+  const stays = Object.entries({ prompt, negative_prompt, segments, image, audio });
+  const recipe = { ...others[id], ...Object.fromEntries(stays.filter(([, value]) => value !== undefined)) };
+  edit({ model: id, recipe });
+}
+
+// Another recipe altogether; what stood there can be had back.
+export function replace(patch, words) {
+  const before = snapshot();
+  edit(patch);
+  toast(words, { action: { name: "Undo", run: () => edit(before) } });
+}
+
+// A recipe as the studio tells it, with the seeds of a take if they come along.
+export function fromRecipe(recipe, seeds = null) {
+  const { model, ...rest } = recipe;
+  const known = modelOf(model);
+  const own = Object.entries(rest).filter(
+    ([name, value]) => value !== null && (!known || value !== defaultOf(name, known)),
+  );
+  const seed = seeds ? { seed: seedText(seeds), locked: true, last: seedText(seeds) } : {};
+  return { model, recipe: Object.fromEntries(own), ...seed };
+}
+
+// One seed for all segments, or one for each.
+export function seedText(seeds) {
+  return new Set(seeds).size === 1 ? String(seeds[0]) : seeds.join(", ");
+}
+
+function tidy(given) {
+  if (!given || typeof given.recipe !== "object" || !given.recipe) return null;
+  const found = structuredClone(BLANK);
+  for (const name of Object.keys(found)) if (typeof given[name] === typeof found[name]) found[name] = given[name];
+  return { ...found, model: given.model ?? firstPresent()?.id };
+}
+
+const first = () => ({ ...structuredClone(BLANK), model: firstPresent()?.id ?? "starter", recipe: { prompt: SAMPLE } });
+
+// ---------------------------------------------------------------- keeping it
+
+// Beside the studio's copy, until that is known to be written: a closed tab or a studio that is
+// away loses nothing.
+const keyOf = (name) => (name === null ? "retake.draft" : `retake.draft.${name}`);
+
+function keep() {
+  try {
+    localStorage.setItem(keyOf(home), JSON.stringify({ draft, rev }));
+  } catch {
+    // The browser keeps nothing: the studio still does.
+  }
+}
+
+function kept(name) {
+  try {
+    const found = JSON.parse(localStorage.getItem(keyOf(name)));
+    return found && { draft: tidy(found.draft), rev: found.rev };
+  } catch {
+    return null;
+  }
+}
+
+export async function save() {
+  clearTimeout(timer);
+  await saving;
+  if (!dirty || !isReady()) return;
+  dirty = false;
+  if (home === null) return;
+  const name = home;
+  saving = put("/api/session/draft", { session: name, draft: snapshot() }).then(
+    (told) => {
+      if (home !== name) return;
+      rev = Math.max(rev, told.draft_rev);
+      if (!dirty) localStorage.removeItem(keyOf(name));
+    },
+    (error) => {
+      dirty = home === name;
+      if (error.status) toast(error.message, { bad: true });
+      else timer = setTimeout(save, AGAIN_MS);
+    },
+  );
+  await saving;
+  saving = null;
+}
+
+addEventListener("pagehide", () => {
+  if (!dirty || !home) return;
+  fetch("/api/session/draft", {
+    method: "PUT",
+    keepalive: true,
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ session: home, draft }),
+  }).catch(() => {});
+});
+
+// Gives the draft to a session that was just made of it, which is opened next.
+export async function carryTo(name) {
+  reading = true;
+  home = name;
+  rev = -1;
+  dirty = true;
+  await save();
+  reading = false;
+}
+
+// The draft as it is becomes that of the next session.
+export async function carryOn() {
+  await save();
+  home = null;
+  rev = -1;
+  keep();
+}
+
+// ---------------------------------------------------------------- taking it over
+
+// Called whenever the page has learned something: reads the draft of a session that was opened,
+// and one that was changed in another tab.
+export async function follow() {
+  if (reading) return;
+  reading = true;
+  try {
+    if (store.name !== home) await arrive(store.name);
+    else if (home !== null) await catchUp();
+  } catch (error) {
+    if (error.status) console.warn(error.message);
+  } finally {
+    reading = false;
+  }
+}
+
+async function arrive(name) {
+  if (name !== null && !store.session) return; // it is being read
+  const told = store.session;
+  if (isReady()) await save();
+  const here = kept(name);
+  let found = name === null ? (here?.draft ?? (isReady() ? snapshot() : first())) : tidy(told.draft);
+  const unsaved = name !== null && here?.draft && here.rev === (told.draft_rev ?? -1);
+  if (unsaved) found = here.draft;
+  if (!found && told?.baseline) {
+    const take = await get(`/api/takes/${told.baseline}`);
+    found = { ...structuredClone(BLANK), ...fromRecipe(take.recipe), last: seedText(take.seeds) };
+  }
+  if (store.name !== name) return;
+  home = name;
+  rev = told?.draft_rev ?? -1;
+  Object.assign(draft, found ?? (draft.model ? snapshot() : first()));
+  dirty = Boolean(unsaved);
+  if (unsaved) timer = setTimeout(save, SAVE_MS);
+  changed();
+}
+
+async function catchUp() {
+  const now = store.state?.session;
+  if (!now || now.name !== home || now.draft_rev <= rev || dirty || saving) return;
+  clearTimeout(later);
+  if (Date.now() - typed < TYPING_MS) {
+    later = setTimeout(follow, TYPING_MS);
+    return;
+  }
+  const name = home;
+  const told = await get(`/api/session?name=${part(name)}`);
+  if (home !== name || dirty || saving) return;
+  rev = now.draft_rev;
+  const found = tidy(told.draft);
+  if (!found || JSON.stringify(found) === JSON.stringify(draft)) return;
+  Object.assign(draft, found);
+  changed();
+}
+
+// The studio was started again, maybe with another library.
+export function restarted() {
+  rev = -1;
+}
+
+// Another tab wrote while there is no session.
+addEventListener("storage", (event) => {
+  if (home !== null || event.key !== keyOf(null) || !event.newValue) return;
+  if (Date.now() - typed < TYPING_MS) return;
+  const found = kept(null)?.draft;
+  if (found) Object.assign(draft, found);
+  changed();
+});

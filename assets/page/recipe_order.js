@@ -1,0 +1,147 @@
+// The main button: what it would make, what that costs, and the order itself.
+import { post } from "./api.js";
+import { h, setText } from "./dom.js";
+import { seconds } from "./format.js";
+import { checked } from "./recipe_check.js";
+import { carryTo, draft, edit, seedText, valueOf } from "./recipe_draft.js";
+import { fieldOf, modelOf } from "./recipe_facts.js";
+import { openSession, poll, set, store } from "./store.js";
+import { toast } from "./toasts.js";
+
+const WAIT_MS = 300;
+const COPIES = [1, 2, 4];
+export const labelOf = (field) => (field === "seeds" ? "Seed" : (fieldOf(field)?.label ?? field));
+
+export class OrderPart {
+  // `point(field)` brings a field to where it can be mended.
+  constructor(point) {
+    this.point = point;
+    this.refused = null; // {field, fix}: what the studio said last
+    this.estimate = null;
+    this.asked = "";
+    this.busy = false;
+    this.main = h("button", { type: "button", class: "btn primary recipe-main", "aria-describedby": "recipe-estimate", onclick: () => this.go() });
+    this.told = h("span", { id: "recipe-estimate", class: "recipe-estimate", role: "status" });
+    this.copies = COPIES.map((count) =>
+      h("input", {
+        type: "radio", name: "recipe-copies", value: String(count), class: "visually-hidden",
+        "aria-label": count === 1 ? "One take" : `${count} takes, each under a seed of its own`,
+        onchange: () => edit({ copies: count }),
+      }),
+    );
+    const faces = this.copies.map((input, i) => h("label", { class: "recipe-copy", title: input.getAttribute("aria-label") }, input, h("span", { "aria-hidden": "true" }, COPIES[i])));
+    const takes = h("div", { class: "recipe-copies", role: "radiogroup", "aria-label": "Takes at once" }, h("span", { class: "label", "aria-hidden": "true" }, "Takes"), ...faces);
+    this.element = h("div", { class: "recipe-order" }, takes, this.main, this.told);
+  }
+
+  body() {
+    const { model, recipe, seeds } = checked();
+    return { kind: "generate", model, recipe, seeds, session: store.name, copies: draft.copies };
+  }
+
+  // All that is wrong: what the page sees, and what the studio said of the same recipe.
+  faults() {
+    const { faults } = checked();
+    if (this.refused && !faults[this.refused.field]) faults[this.refused.field] = this.refused.fix;
+    return faults;
+  }
+
+  draw(faults) {
+    const model = modelOf(draft.model);
+    const count = Number(valueOf("segments"));
+    const right = Number.isInteger(count) && count > 0;
+    const segments = model?.single_frame ? "picture" : right ? `${count} segment${count === 1 ? "" : "s"}` : "";
+    const many = draft.copies > 1 ? `${draft.copies} takes` : "";
+    const what = model?.single_frame
+      ? draft.copies > 1 ? `${draft.copies} pictures` : "a picture"
+      : [many, segments].filter(Boolean).join(" of ");
+    setText(this.main, `Generate ${what}`.trim());
+    this.copies.forEach((input) => (input.checked = Number(input.value) === draft.copies));
+    const wrong = Object.keys(faults);
+    this.main.setAttribute("aria-busy", String(this.busy));
+    this.main.classList.toggle("held", wrong.length > 0);
+    setText(this.told, wrong.length ? `To be put right first: ${wrong.map(labelOf).join(", ")}.` : this.words());
+    this.look(wrong);
+  }
+
+  words() {
+    const one = this.estimate;
+    const wait = store.state?.jobs.length ? "adds to the queue" : "";
+    const parts = [];
+    if (one && one.new === 0 && one.copies === 1) parts.push("already made: comes back at once");
+    else {
+      if (one?.seconds) parts.push(`about ${seconds(one.seconds)}`);
+      if (one?.reused) parts.push(`${one.reused} of ${one.segments} segments are there already`);
+      if (wait) parts.push(wait);
+    }
+    const text = parts.join(" · ");
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  }
+
+  // Asks what the order would come to, a moment after the last change.
+  look(wrong) {
+    const own = this.refused ? wrong.filter((field) => field !== this.refused.field) : wrong;
+    const body = this.body();
+    const asked = JSON.stringify([body, store.session?.takes_rev, store.state?.jobs.length, store.away]);
+    if (asked === this.asked) return;
+    // An answer of before says nothing of another recipe; of the same one it stays until the next.
+    const same = JSON.stringify(body) === this.of;
+    this.asked = asked;
+    this.of = JSON.stringify(body);
+    if (!same) {
+      this.estimate = null;
+      this.refused = null;
+    }
+    clearTimeout(this.timer);
+    if (own.length || store.away) return;
+    this.timer = setTimeout(() => this.ask(body, asked), WAIT_MS);
+  }
+
+  async ask(body, asked) {
+    const answer = await post("/api/estimate", body).then(
+      (estimate) => ({ estimate, refused: null }),
+      (error) => ({ estimate: null, refused: refusal(error) }),
+    );
+    if (asked !== this.asked) return;
+    Object.assign(this, answer);
+    set({});
+  }
+
+  async go() {
+    if (this.busy) return;
+    const first = Object.keys(this.faults())[0];
+    if (first) return this.point(first);
+    this.busy = true;
+    try {
+      await this.order();
+    } catch (error) {
+      this.refused = refusal(error);
+      if (this.refused) this.point(this.refused.field);
+      else toast(error.message, { bad: true });
+    } finally {
+      this.busy = false;
+      set({});
+    }
+  }
+
+  async order() {
+    const told = await post("/api/orders", this.body());
+    // A seed of the dice serves once; the next take gets one of its own.
+    if (!draft.locked && draft.seed.trim()) edit({ seed: "", last: draft.seed.trim() });
+    if (told.jobs.length > 1) set({ batch: { jobs: told.jobs } });
+    if (told.session === store.name) await poll();
+    else {
+      await carryTo(told.session);
+      await openSession(told.session);
+    }
+    const job = [...(store.state?.jobs ?? []), ...(store.state?.ended ?? [])].find((one) => one.id === told.jobs[0]);
+    const last = job ? seedText(job.seeds) : draft.last;
+    if (last !== draft.last) edit({ last });
+  }
+}
+
+// {field, fix} of what a field of the rail has to do with; null for anything else.
+function refusal(error) {
+  const known = error.status === 422 && (error.field === "seeds" || fieldOf(error.field));
+  return known ? { field: error.field, fix: error.fix ?? error.message } : null;
+}
