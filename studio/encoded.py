@@ -75,7 +75,9 @@ class EncoderOutputs:
 
     def _encode(self, missing: Mapping[str, str]) -> None:
         """Encodes the parts that no disk entry holds, each once, and publishes them."""
-        by_key = {key: name for name, key in reversed(missing.items())}
+        by_key: dict[str, str] = {}
+        for name, key in missing.items():
+            by_key.setdefault(key, name)
         try:
             self.tell(Stage.LOAD)
             with self.clock.measure("load"):
