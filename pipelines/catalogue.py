@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.base import Capabilities, Task
@@ -46,6 +47,10 @@ class Model:
     defaults: Mapping[str, Any]
     """Recipe fields to start from."""
     note: str = ""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """(width, height) in pixels that it was trained on, the usual one first."""
+    needs: str = ""
+    """What machine it takes, in words."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -90,11 +95,20 @@ def _skyreels(id: str, size: str, download_bytes: int, **settings: Any) -> Model
         tasks=(Task.T2V, Task.I2V),
         defaults=MappingProxyType(defaults | settings),
         note="From a picture, guidance 5 and shift 5 are recommended.",
+        sizes=_720P_SIZES if "720P" in size else _540P_SIZES,
+        needs=_GPU_OF[size],
     )
 
 
 _540P = {"width": 960, "height": 544, "frames": 97}
 _720P = {"width": 1280, "height": 720, "frames": 121}
+_540P_SIZES = ((960, 544), (544, 960))
+_720P_SIZES = ((1280, 720), (720, 1280), *_540P_SIZES)
+_GPU_OF = {
+    "1.3B-540P": "An NVIDIA GPU; its authors name about 15 GB of GPU memory.",
+    "14B-540P": "An NVIDIA GPU; its authors name about 51 GB of GPU memory.",
+    "14B-720P": "An NVIDIA GPU with 80 GB of memory or more.",
+}
 
 _MODELS = (
     Model(
@@ -122,7 +136,9 @@ _MODELS = (
                 "condition_noise": 0,
             }
         ),
-        note="Small storybook scenes, made for this studio; runs on a CPU.",
+        note="Small storybook scenes, made for this studio.",
+        sizes=((96, 64),),
+        needs="Any machine: it runs on a CPU.",
     ),
     _skyreels("skyreels-v2-df-1.3b-540p", "1.3B-540P", 15_000_000_000, **_540P),
     _skyreels("skyreels-v2-df-14b-540p", "14B-540P", 41_000_000_000, **_540P),
@@ -190,17 +206,51 @@ def open_pipeline(
     return pipeline_class(model.family).open(check(model), dtype, device)
 
 
+def size_multiple(model: Model) -> dict[str, int] | None:
+    """Of what `width` and `height` must be multiples, in pixels; None for a model that is not here.
+
+    Asked of the pipeline itself: the least value of each that its plan lets pass.
+    """
+    try:
+        pipeline = open_pipeline(model)
+        return {side: _least(pipeline, model, side) for side in ("width", "height")}
+    except BadInput:
+        return None
+
+
+class _Defaults(SimpleNamespace):
+    """A recipe of a model's defaults alone: what it does not name is left out."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def _least(pipeline: Pipeline, model: Model, side: str) -> int:
+    recipe = _Defaults(**model.defaults)
+    for value in range(1, model.defaults[side]):
+        setattr(recipe, side, value)
+        with suppress(BadInput):
+            pipeline.plan(recipe)
+            return value
+    return model.defaults[side]
+
+
 def pipeline_class(family: str) -> Any:
     """The class that runs a family."""
     module, name = FAMILIES[family]
     return getattr(importlib.import_module(module), name)
 
 
-def hub_snapshot(repo_id: str) -> Path | None:
-    """The newest snapshot of a hub repository in the local cache, or None. No network."""
+def hub_repository(repo_id: str) -> Path:
+    """Where the local cache keeps a hub repository, whether it is there or not."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    repository = Path(HF_HUB_CACHE) / f"models--{repo_id.replace('/', '--')}"
+    return Path(HF_HUB_CACHE) / f"models--{repo_id.replace('/', '--')}"
+
+
+def hub_snapshot(repo_id: str) -> Path | None:
+    """The newest snapshot of a hub repository in the local cache, or None. No network."""
+    repository = hub_repository(repo_id)
     try:
         revision = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
     except OSError:
@@ -211,8 +261,9 @@ def hub_snapshot(repo_id: str) -> Path | None:
 
 def _derived(model_id: str, source: str | Path, folder: Path) -> Model:
     """A model for a folder that is not in the catalogue, with settings from its configs."""
-    family = _family_of(folder)
+    family = family_of(folder)
     tasks, defaults = pipeline_class(family).describe(folder)
+    size = (defaults["width"], defaults["height"])
     return Model(
         id=model_id,
         name=model_id if isinstance(source, str) else folder.name,
@@ -224,10 +275,15 @@ def _derived(model_id: str, source: str | Path, folder: Path) -> Model:
         tasks=tasks,
         defaults=MappingProxyType(defaults),
         note="Not in the catalogue: see its own card for the licence and for good settings.",
+        sizes=tuple(dict.fromkeys((size, size[::-1]))),
     )
 
 
-def _family_of(folder: Path) -> str:
+def family_of(folder: Path) -> str:
+    """The family that runs a folder, by its model_index.json alone.
+
+    Raises BadInput if it has none, or names a pipeline that cannot be run.
+    """
     import json
 
     try:

@@ -5,6 +5,7 @@ export class Refused extends Error {
     super(told.error ?? `The studio answered ${status}.`);
     this.status = status;
     this.field = told.field ?? null;
+    this.fix = told.fix ?? null;
     this.fields = told.fields ?? [];
   }
 }

@@ -13,7 +13,19 @@ from starlette.requests import Request
 
 from pipelines.errors import BadInput
 from reuse import NotCompatible, ReuseError
-from studio.api import jobs, media, orders, page, state
+from studio.api import (
+    fields,
+    files,
+    history,
+    jobs,
+    media,
+    models,
+    orders,
+    page,
+    presets,
+    state,
+    takes,
+)
 from studio.api.studio import Studio
 from studio.engine import Engine
 from studio.errors import TakeUnknown, is_known
@@ -22,7 +34,7 @@ from studio.own_pages import OnlyOwnPages
 from studio.ui.page import THEME, build, head
 from studio.worker import Worker
 
-AREAS = (state, orders, jobs, media, page)
+AREAS = (state, orders, takes, history, presets, jobs, media, models, fields, files, page)
 
 
 def create_app(library: Library, host: str) -> FastAPI:

@@ -1,0 +1,88 @@
+"""Files that come in from the page: pictures and voices for a recipe, and results to open."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import FileResponse
+from starlette.concurrency import run_in_threadpool
+
+from pipelines.errors import BadInput
+from reuse import ReuseError
+from studio import inputs
+from studio.api.studio import Studio
+from studio.api.upload import receive
+from studio.models import Models
+from studio.opened import open_result
+from studio.recipe import INPUT_FILES
+
+MOST_RESULT_BYTES = 2_000_000_000
+MOST_INPUT_BYTES = 200_000_000
+
+_KEY = re.compile(r"[0-9a-f]{16,64}")
+HEADERS = {
+    "Cache-Control": "private, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+}
+
+
+def routes(studio: Studio) -> APIRouter:
+    router = APIRouter()
+    library = studio.library
+    models = Models(library.folder)
+
+    @router.post("/api/inputs")
+    async def add(request: Request, kind: str = "") -> dict[str, str]:
+        """A picture or a voice, checked and copied into the library by content."""
+        with library.store.stage() as staging:
+            path = staging.file("upload")
+            form = await receive(request, path, MOST_INPUT_BYTES)
+            field = form.fields.get("kind") or kind
+            if field not in INPUT_FILES:
+                raise BadInput("kind", field, "Use image or audio.")
+            adopted = await run_in_threadpool(inputs.adopt, library, field, path, form.name)
+        url = f"/api/inputs/{adopted.parent.name}/{adopted.name}"
+        return {"path": str(adopted), "name": form.name or adopted.name, "url": url}
+
+    @router.get("/api/inputs/{key}/{file}")
+    def read(key: str, file: str) -> FileResponse:
+        kind = inputs.served_as(file)
+        if kind is None or not _KEY.fullmatch(key):
+            raise HTTPException(404, "No such file.")
+        with suppress(ReuseError):
+            if entry := library.store.find("inputs", key):
+                return FileResponse(entry.file(file), media_type=kind, headers=HEADERS)
+        raise HTTPException(404, "No such file.")
+
+    @router.post("/api/open")
+    async def open_file(request: Request) -> dict[str, Any]:
+        """The recipe and the seeds that a result file tells of itself."""
+        with library.store.stage() as staging:
+            path = staging.file("upload")
+            form = await receive(request, path, MOST_RESULT_BYTES)
+            found = await run_in_threadpool(open_result, library, path, form.name)
+        chapters = [chapter.model_dump(mode="json") for chapter in found.chapters]
+        return {
+            "recipe": chapters[0]["recipe"],
+            "chapters": chapters,
+            "seeds": found.seeds,
+            "lost": found.lost,
+            "take": found.take,
+            "session": found.session,
+            "model_problem": _problem(found.chapters[0].recipe.model),
+        }
+
+    def _problem(model: str) -> str | None:
+        """Why the model of an opened file cannot be used now. A folder that was not added here is
+        not even looked at: the file may name any."""
+        try:
+            models.check(model)
+        except BadInput as error:
+            return error.fix
+        return None
+
+    return router

@@ -1,0 +1,112 @@
+"""Pictures and voices that people give: whether they are what they should be, and the library's
+own copies of them."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from pipelines.errors import BadInput
+from studio import media
+from studio.library import Library
+from studio.media import MediaError
+
+LEAST_SIDE = 16
+MOST_PIXELS = 100_000_000
+PICTURES = {
+    "PNG": ".png",
+    "JPEG": ".jpg",
+    "WEBP": ".webp",
+    "GIF": ".gif",
+    "BMP": ".bmp",
+    "TIFF": ".tiff",
+}
+"""Formats that are taken, by the name that Pillow gives them, and how a copy of one ends."""
+
+TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".bmp": "image/bmp",
+    ".tiff": "image/tiff",
+    ".tif": "image/tiff",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".flac": "audio/flac",
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".m4a": "audio/mp4",
+    ".aac": "audio/aac",
+    ".webm": "audio/webm",
+}
+"""How an adopted file is served. Nothing that a browser would run is among them."""
+
+SOUNDS = (
+    (rb"RIFF.{4}WAVE", ".wav"),
+    (rb"fLaC", ".flac"),
+    (rb"OggS", ".ogg"),
+    (rb".{4}ftyp", ".m4a"),
+    (rb"\x1aE\xdf\xa3", ".webm"),
+    (rb"\xff[\xf0\xf1\xf8\xf9]", ".aac"),
+    (rb"ID3|\xff[\xe2-\xff]", ".mp3"),
+)
+"""How sounds that are taken begin, and how a copy of one ends. ffmpeg knows more formats, among
+them lists that name other files: those are not let through."""
+
+
+def adopt(library: Library, field: str, path: Path, name: str) -> Path:
+    """The library's copy of a file for the recipe field `image` or `audio`. `name` is what the
+    person calls it. Raises BadInput, whose field is that one, if it is no picture or no sound."""
+    ending = _picture(path, name) if field == "image" else _sound(path, name)
+    # The copy ends as its content does, whatever the name says.
+    file = path.with_name(f"given{ending}")
+    path.rename(file)
+    return library.adopt_file(field, file, name)
+
+
+def served_as(file: str) -> str | None:
+    """The content type of an adopted file by its name; None for any other file of an entry."""
+    stem, _, ending = file.partition(".")
+    kind = TYPES.get(f".{ending}", "")
+    return kind if kind.startswith(f"{stem}/") and stem in ("image", "audio") else None
+
+
+def _picture(path: Path, name: str) -> str:
+    """The ending for a picture that Pillow can read to its last pixel."""
+    try:
+        with Image.open(path, formats=list(PICTURES)) as image:
+            width, height = image.size
+            if min(width, height) < LEAST_SIDE:
+                raise BadInput("image", name, f"It is {width} x {height} pixels: too small.")
+            if width * height > MOST_PIXELS:
+                raise BadInput("image", name, f"It is {width} x {height} pixels: too large.")
+            image.load()
+            return PICTURES[image.format]
+    except UnidentifiedImageError:
+        fix = "It is not a picture; use png, jpg, webp, gif, bmp or tiff."
+        raise BadInput("image", name, fix) from None
+    except Image.DecompressionBombError:
+        raise BadInput("image", name, "It is too large.") from None
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error):
+        fix = "The picture is damaged; save it anew or choose another one."
+        raise BadInput("image", name, fix) from None
+
+
+def _sound(path: Path, name: str) -> str:
+    """The ending for a file with sound."""
+    with path.open("rb") as file:
+        start = file.read(12)
+    ending = next((end for form, end in SOUNDS if re.match(form, start, re.DOTALL)), None)
+    if ending is None:
+        fix = "It is not a sound; use wav, mp3, flac, ogg, m4a, aac or webm."
+        raise BadInput("audio", name, fix)
+    try:
+        media.check_audio(path)
+    except MediaError:
+        raise BadInput("audio", name, "There is no sound in it that can be read.") from None
+    return ending
