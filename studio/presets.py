@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -107,5 +107,4 @@ def _checked(name: str, value: Any) -> Any:
 
 @cache
 def _adapter(name: str) -> TypeAdapter[Any]:
-    field = Recipe.model_fields[name]
-    return TypeAdapter(Annotated[field.annotation, *field.metadata])
+    return TypeAdapter(Recipe.model_fields[name].rebuild_annotation())

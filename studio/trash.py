@@ -80,17 +80,17 @@ class Trash:
         Raises TakeUnknown, and BadInput while a job needs it as its parent.
         """
         library = self.library
-        library.history.row(take)
         there, here = library.takes_folder / take, self.folder / take
         with library.store.moving(), library.database.writing(), disk.in_words(here):
+            library.history.row(take)
             self._refuse_while_needed(take)
             library.history.trash(take)
+            if not there.exists():
+                return  # It only leaves the index.
             self.folder.mkdir(exist_ok=True)
             if here.exists():
                 library.store.move_out(here)
-            # A take whose folder is gone only leaves the index.
-            with suppress(FileNotFoundError):
-                os.rename(there, here)
+            os.rename(there, here)
 
     def _refuse_while_needed(self, take: str) -> None:
         for job in self.library.jobs.queue():

@@ -13,6 +13,7 @@ from pathlib import Path
 from studio import words
 from studio.database import Database
 from studio.history import History
+from studio.library import Library
 from studio.recipe import Recipe
 from studio.take import SegmentRef, Take
 
@@ -56,6 +57,15 @@ def make_take(
         result="result.mp4",
         timings={"total": 1.5},
     )
+
+
+def publish(library: Library, take: Take) -> Take:
+    """Puts a take into the library as a render would, with a result that no model made."""
+    with library.store.stage() as staging:
+        staging.file("result.mp4").write_bytes(b"video" * 100)
+        staging.publish("takes", take.id, {"take": take.model_dump(mode="json")})
+    library.record(take)
+    return take
 
 
 def fill(database: Database, takes: int = 10_000, sessions: int = 300) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from studio.database import SCHEMA_VERSION, Database
-from studio.history import History
+from studio.history import History, Wanted
+from studio.library import Library
 from tests.studio.conftest import ROOT, environment
+from tests.studio.histories import make_take, publish
 
 FIRST_VERSION = """
 CREATE TABLE "sessions" ("id" TEXT PRIMARY KEY, "created" TEXT, "baseline" TEXT);
@@ -98,6 +100,31 @@ def test_a_first_version_keeps_every_row_and_gains_the_rest(tmp_path):
     assert json.loads(chapters) == [{"first": 0, "prompt": "a boat on day 1"}]
     assert [row.id for row in History(database).takes("sea")] == [OTHER, TAKE]
     database.close()
+
+
+def test_what_the_first_version_did_not_note_is_read_from_the_takes(tmp_path):
+    folder = tmp_path / "library"
+    takes = [make_take(number, prompt="a boat", later="a balloon") for number in (1, 2)]
+    with Library(folder) as library:
+        for take in takes:
+            publish(library, take)
+        library.history.note(takes[0].id, "très bon")
+        library.history.accept(takes[1].id)
+        before = library.history.cards("sea", 9)
+        rows = contents(folder / "history.sqlite")
+    for path in folder.glob("history.sqlite*"):
+        path.unlink()
+    write_first_version(folder / "history.sqlite")
+    with sqlite3.connect(folder / "history.sqlite") as connection:
+        for table, found in rows.items():
+            connection.execute(f"DELETE FROM {table}")
+            for row in found:
+                marks = ", ".join("?" * len(row))
+                connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+    with Library(folder) as library:
+        assert library.history.cards("sea", 9) == before
+        assert library.history.incomplete() == set()
+        assert library.history.search(Wanted("balloon bon")).total == 1
 
 
 def test_a_file_brought_up_to_date_looks_like_a_new_one(tmp_path):
