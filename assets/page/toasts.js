@@ -6,10 +6,10 @@ let box = null;
 
 // `action` is {name, run}: for instance an undo.
 export function toast(text, { bad = false, action = null, seconds = SECONDS } = {}) {
-  if (!box?.isConnected) {
-    box = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
-    (document.querySelector("#studio") ?? document.body).append(box);
-  }
+  box ??= h("div", { class: "toasts", role: "status", "aria-live": "polite" });
+  // What is outside of an open dialog is out of reach.
+  const home = document.querySelector("dialog[open]") ?? document.querySelector("#studio") ?? document.body;
+  if (box.parentElement !== home) home.append(box);
   const close = () => item.remove();
   const item = h(
     "div",

@@ -8,7 +8,10 @@ from studio.api.page import address
 from studio.ui import components
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
-STYLES = ("tokens", "shell", "jobs", "recipe", "stage", "timeline", "takes", "drawers")
+STYLES = (
+    *("tokens", "shell", "jobs", "recipe", "stage", "timeline", "takes"),
+    *("drawers", "history", "models"),
+)
 
 
 def head() -> str:
