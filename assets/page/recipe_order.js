@@ -5,10 +5,11 @@ import { seconds } from "./format.js";
 import { checked } from "./recipe_check.js";
 import { carryTo, draft, edit, seedText, valueOf } from "./recipe_draft.js";
 import { fieldOf, modelOf } from "./recipe_facts.js";
-import { openSession, poll, set, store } from "./store.js";
+import { changed, openSession, poll, set, store } from "./store.js";
 import { toast } from "./toasts.js";
 
 const WAIT_MS = 300;
+const TWICE_MS = 500;
 const COPIES = [1, 2, 4];
 export const labelOf = (field) => (field === "seeds" ? "Seed" : (fieldOf(field)?.label ?? field));
 
@@ -16,12 +17,13 @@ export class OrderPart {
   // `point(field)` brings a field to where it can be mended.
   constructor(point) {
     this.point = point;
-    this.refused = null; // {field, fix}: what the studio said last
-    this.estimate = null;
+    this.estimate = null; // what the studio said last of the order `of`
+    this.refused = null; // {field, fix, value}, if it was refused
+    this.of = "";
     this.asked = "";
-    this.busy = false;
+    this.line = Promise.resolve();
     this.main = h("button", { type: "button", class: "btn primary recipe-main", "aria-describedby": "recipe-estimate", onclick: () => this.go() });
-    this.told = h("span", { id: "recipe-estimate", class: "recipe-estimate", role: "status" });
+    this.told = h("span", { id: "recipe-estimate", class: "recipe-estimate" });
     this.copies = COPIES.map((count) =>
       h("input", {
         type: "radio", name: "recipe-copies", value: String(count), class: "visually-hidden",
@@ -39,10 +41,11 @@ export class OrderPart {
     return { kind: "generate", model, recipe, seeds, session: store.name, copies: draft.copies };
   }
 
-  // All that is wrong: what the page sees, and what the studio said of the same recipe.
+  // All that is wrong: what the page sees, and what the studio said, until the field is changed.
   faults() {
     const { faults } = checked();
-    if (this.refused && !faults[this.refused.field]) faults[this.refused.field] = this.refused.fix;
+    const { field, fix, value } = this.refused ?? {};
+    if (field && !faults[field] && value === written(field)) faults[field] = fix;
     return faults;
   }
 
@@ -58,14 +61,13 @@ export class OrderPart {
     setText(this.main, `Generate ${what}`.trim());
     this.copies.forEach((input) => (input.checked = Number(input.value) === draft.copies));
     const wrong = Object.keys(faults);
-    this.main.setAttribute("aria-busy", String(this.busy));
     this.main.classList.toggle("held", wrong.length > 0);
     setText(this.told, wrong.length ? `To be put right first: ${wrong.map(labelOf).join(", ")}.` : this.words());
-    this.look(wrong);
+    this.look();
   }
 
   words() {
-    const one = this.estimate;
+    const one = this.of === JSON.stringify(this.body()) ? this.estimate : null;
     const wait = store.state?.jobs.length ? "adds to the queue" : "";
     const parts = [];
     if (one && one.new === 0 && one.copies === 1) parts.push("already made: comes back at once");
@@ -79,22 +81,13 @@ export class OrderPart {
   }
 
   // Asks what the order would come to, a moment after the last change.
-  look(wrong) {
-    const own = this.refused ? wrong.filter((field) => field !== this.refused.field) : wrong;
+  look() {
     const body = this.body();
     const asked = JSON.stringify([body, store.session?.takes_rev, store.state?.jobs.length, store.away]);
     if (asked === this.asked) return;
-    // An answer of before says nothing of another recipe; of the same one it stays until the next.
-    const same = JSON.stringify(body) === this.of;
     this.asked = asked;
-    this.of = JSON.stringify(body);
-    if (!same) {
-      this.estimate = null;
-      this.refused = null;
-    }
     clearTimeout(this.timer);
-    if (own.length || store.away) return;
-    this.timer = setTimeout(() => this.ask(body, asked), WAIT_MS);
+    if (!store.away && !Object.keys(checked().faults).length) this.timer = setTimeout(() => this.ask(body, asked), WAIT_MS);
   }
 
   async ask(body, asked) {
@@ -102,32 +95,44 @@ export class OrderPart {
       (estimate) => ({ estimate, refused: null }),
       (error) => ({ estimate: null, refused: refusal(error) }),
     );
-    if (asked !== this.asked) return;
-    Object.assign(this, answer);
-    set({});
+    if (asked === this.asked) this.hear(body, answer);
   }
 
+  hear(body, answer) {
+    Object.assign(this, answer, { of: JSON.stringify(body) });
+    changed();
+  }
+
+  // Orders go out one after another, each as the rail stood when it was asked for: the first of a
+  // new session says what the session is called.
   async go() {
-    if (this.busy) return;
-    const first = Object.keys(this.faults())[0];
+    const body = this.body();
+    const heard = this.of === JSON.stringify(body);
+    const first = Object.keys(heard ? this.faults() : checked().faults)[0];
     if (first) return this.point(first);
-    this.busy = true;
-    try {
-      await this.order();
-    } catch (error) {
-      this.refused = refusal(error);
-      if (this.refused) this.point(this.refused.field);
-      else toast(error.message, { bad: true });
-    } finally {
-      this.busy = false;
-      set({});
-    }
+    if (this.isTwice(body)) return;
+    const once = draft.locked ? "" : draft.seed.trim();
+    this.line = this.line.then(() => this.order(body, once)).catch((error) => {
+      const refused = refusal(error);
+      if (!refused) return toast(error.message, { bad: true });
+      this.hear(body, { estimate: null, refused });
+      this.point(refused.field);
+    });
+    await this.line;
   }
 
-  async order() {
-    const told = await post("/api/orders", this.body());
-    // A seed of the dice serves once; the next take gets one of its own.
-    if (!draft.locked && draft.seed.trim()) edit({ seed: "", last: draft.seed.trim() });
+  // A double click, or a key that is held.
+  isTwice(body) {
+    const now = { text: JSON.stringify({ ...body, session: null }), at: Date.now() };
+    const before = this.before;
+    this.before = now;
+    return before?.text === now.text && now.at - before.at < TWICE_MS;
+  }
+
+  // `once` is a seed of the dice: the next take gets another one.
+  async order(body, once) {
+    const told = await post("/api/orders", { ...body, session: store.name });
+    if (once && !draft.locked && draft.seed.trim() === once) edit({ seed: "", last: once });
     if (told.jobs.length > 1) set({ batch: { jobs: told.jobs } });
     if (told.session === store.name) await poll();
     else {
@@ -140,8 +145,10 @@ export class OrderPart {
   }
 }
 
-// {field, fix} of what a field of the rail has to do with; null for anything else.
+const written = (field) => (field === "seeds" ? draft.seed : JSON.stringify(valueOf(field)));
+
+// {field, fix, value} if a field of the rail was refused; null for anything else.
 function refusal(error) {
   const known = error.status === 422 && (error.field === "seeds" || fieldOf(error.field));
-  return known ? { field: error.field, fix: error.fix ?? error.message } : null;
+  return known ? { field: error.field, fix: error.fix ?? error.message, value: written(error.field) } : null;
 }

@@ -1,0 +1,409 @@
+"""The recipe rail in a real browser: what is written there is kept, checked at its field, and made."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import PHONE, RENDER_MS, OpenPage, Server, main_button, tile
+
+SAMPLE = "a red boat drifting left over the sea at sunset"
+WILD = '<img src=x onerror="document.title=1"> ${1+1} {{7*7}} 🪁 שלום עולם </textarea>\n  two'
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory) -> Iterator[Server]:
+    """One studio for all tests here; each page that is opened is a browser of its own."""
+    made = Server(tmp_path_factory.mktemp("recipe") / "library")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def page(open_page: OpenPage, studio: Server) -> Page:
+    """A page without a session."""
+    opened = open_page(studio.address)
+    begin(opened)
+    return opened
+
+
+@pytest.fixture
+def refused(open_page: OpenPage, studio: Server) -> Page:
+    """The same, where the studio is to refuse something: browsers log that as an error."""
+    opened = open_page(studio.address, away=True)
+    begin(opened)
+    return opened
+
+
+def begin(page: Page) -> None:
+    """Makes it a first visit, whatever sessions the studio has."""
+    page.evaluate("sessionStorage.setItem('retake.session', ''); localStorage.clear()")
+    page.reload()
+    expect(main_button(page)).to_be_enabled(timeout=30_000)
+    expect(rail(page).get_by_label("Session", exact=True)).to_have_value(re.compile("none$"))
+
+
+def rail(page: Page) -> Locator:
+    return page.locator("#recipe")
+
+
+def field(page: Page, label: str) -> Locator:
+    return rail(page).get_by_label(label, exact=True)
+
+
+def more(page: Page) -> None:
+    rail(page).get_by_text("More settings").click()
+
+
+def quick(page: Page, segments: int = 2) -> None:
+    """Settings that take a second or two."""
+    field(page, "Segments").fill(str(segments))
+    more(page)
+    field(page, "Steps").fill("2")
+
+
+def fault(page: Page, name: str) -> Locator:
+    return rail(page).locator(f'[data-field="{name}"] .recipe-fault')
+
+
+def saved(page: Page) -> None:
+    """Waits until the draft is where it should be."""
+    page.wait_for_timeout(900)
+
+
+def session(page: Page) -> str:
+    return field(page, "Session").input_value()
+
+
+def ask(page: Page, script: str):
+    """Evaluates `script` with the page's own `commands` and `store`."""
+    return page.evaluate(
+        """async (script) => {
+          const at = document.querySelector('link[href*="/page/"]').href.replace(/[^/]*$/, "");
+          const { commands } = await import(at + "commands.js");
+          const { store } = await import(at + "store.js");
+          return new Function("commands", "store", `return ${script}`)(commands, store);
+        }""",
+        script,
+    )
+
+
+def generate(page: Page, takes: int) -> None:
+    """Presses the button and waits for so many takes in the session."""
+    main_button(page).click()
+    finished(page, takes)
+
+
+def finished(page: Page, takes: int) -> None:
+    done = f"store.session?.takes.length >= {takes} && store.state.jobs.length === 0"
+    for _ in range(RENDER_MS // 200):
+        if ask(page, done):
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError("it was not made")
+
+
+def test_a_first_visit_has_a_sample_prompt_and_one_button(server, open_page):
+    page = open_page(server.address)
+    expect(field(page, "Prompt")).to_have_value(SAMPLE)
+    expect(field(page, "Model")).to_have_value("starter")
+    expect(main_button(page)).to_have_text("Generate 4 segments")
+    expect(rail(page)).to_contain_text("8.8 s")
+    not_here = field(page, "Model").locator("option", has_text="not here").first
+    assert not_here.is_disabled()
+
+
+def test_what_is_made_opens_its_session_and_is_known_to_be_there(page):
+    quick(page)
+    field(page, "Seed").fill("7")
+    expect(main_button(page)).to_have_text("Generate 2 segments")
+    generate(page, 1)
+    assert session(page).startswith("a-red-boat")
+    expect(field(page, "Seed")).to_have_value("7")
+    expect(rail(page)).to_contain_text("Already made: comes back at once")
+    assert ask(page, "store.session.takes[0].seeds") == [7, 7]
+
+
+def test_unlocked_a_new_seed_is_drawn_and_shown(page):
+    quick(page)
+    generate(page, 1)
+    seed = str(ask(page, "store.session.takes[0].seeds[0]"))
+    expect(field(page, "Seed")).to_have_value("")
+    expect(rail(page).locator('[data-field="seeds"]')).to_contain_text(f"Last: {seed}")
+    rail(page).get_by_role("button", name="Use it again").click()
+    expect(field(page, "Seed")).to_have_value(seed)
+    rail(page).get_by_role("button", name="Keep the seed").click()
+    expect(field(page, "Seed")).to_have_value("")
+    rail(page).get_by_role("button", name="Draw a seed now").click()
+    assert re.fullmatch(r"\d+", field(page, "Seed").input_value())
+
+
+def test_ctrl_enter_in_the_prompt_orders_once(page):
+    quick(page)
+    with page.expect_response("**/api/orders") as answer:
+        field(page, "Prompt").press("Control+Enter")
+    assert len(answer.value.json()["jobs"]) == 1
+    page.wait_for_timeout(300)
+    assert field(page, "Prompt").input_value() == SAMPLE
+    assert ask(page, "store.state.jobs.concat(store.state.ended)")[0]["prompt"] == SAMPLE
+
+
+def test_several_takes_at_once_are_looked_at_together(page):
+    field(page, "Segments").fill("1")
+    rail(page).get_by_role("radio", name="2 takes").check(force=True)
+    expect(main_button(page)).to_have_text("Generate 2 takes of 1 segment")
+    with page.expect_response("**/api/orders") as answer:
+        main_button(page).click()
+    jobs = answer.value.json()["jobs"]
+    assert len(jobs) == 2
+    page.wait_for_timeout(100)
+    assert ask(page, "store.batch.jobs") == jobs
+    finished(page, 2)
+    seeds = {take["seeds"][0] for take in ask(page, "store.session.takes")}
+    assert len(seeds) == 2
+
+
+def test_a_number_typed_badly_is_told_at_its_field_and_not_lost(page):
+    more(page)
+    field(page, "Steps").fill("lots")
+    expect(fault(page, "steps")).to_have_text("Use a whole number. 1–1000.")
+    expect(field(page, "Steps")).to_have_attribute("aria-invalid", "true")
+    told = field(page, "Steps").get_attribute("aria-describedby")
+    assert "recipe-steps-fault" in told.split()
+    expect(rail(page)).to_contain_text("To be put right first: Steps")
+    more(page)
+    main_button(page).click()
+    expect(field(page, "Steps")).to_be_focused()
+    expect(field(page, "Steps")).to_have_value("lots")
+    field(page, "Steps").fill("2,5")
+    expect(fault(page, "steps")).to_have_text("Use a whole number. 1–1000.")
+    field(page, "Steps").fill("")
+    expect(fault(page, "steps")).to_be_empty()
+    field(page, "Prompt").click()
+    expect(field(page, "Steps")).to_have_value("20")
+    assert ask(page, "store.state.jobs.length") == 0
+
+
+def test_what_the_model_refuses_is_told_at_its_field_with_what_would_do(refused):
+    page = refused
+    more(page)
+    field(page, "Frames of a segment").fill("34")
+    expect(fault(page, "frames")).to_contain_text("the nearest: 33 and")
+    field(page, "Frames of a segment").fill("33")
+    expect(fault(page, "frames")).to_be_empty()
+    field(page, "Size").select_option("other")
+    field(page, "Width").fill("100")
+    expect(fault(page, "width")).to_contain_text("the nearest: 96 and 112")
+    field(page, "Seed").fill("1, 2, 3")
+    field(page, "Width").fill("96")
+    expect(fault(page, "seeds")).to_contain_text("Give one for all new segments, or 4")
+    field(page, "Prompt").fill("  ")
+    expect(fault(page, "prompt")).to_have_text("It is empty: say what to show.")
+
+
+def test_a_field_and_all_of_them_go_back_to_the_defaults_of_the_model(page):
+    more(page)
+    back = rail(page).get_by_role("button", name="Back to the model's default, 20")
+    expect(back).to_be_hidden()
+    field(page, "Steps").fill("5")
+    field(page, "Guidance").fill("4,5")
+    expect(field(page, "Guidance")).to_have_value("4,5")
+    assert ask(page, "commands.draftRecipe().recipe.guidance_scale") == 4.5
+    back.click()
+    expect(field(page, "Steps")).to_have_value("20")
+    rail(page).get_by_role("button", name="Back to the model's defaults").click()
+    expect(field(page, "Guidance")).to_have_value("3")
+    expect(field(page, "Prompt")).to_have_value(SAMPLE)
+    page.get_by_test_id("toast").get_by_role("button", name="Undo").last.click()
+    expect(field(page, "Guidance")).to_have_value("4.5")
+
+
+def test_a_prompt_is_shown_as_typed_and_runs_nowhere(page):
+    field(page, "Prompt").fill(WILD)
+    saved(page)
+    page.reload()
+    expect(field(page, "Prompt")).to_have_value(WILD)
+    assert page.title() == "Retake"
+    long = "🪁" * 20_001
+    field(page, "Prompt").fill(long)
+    expect(fault(page, "prompt")).to_contain_text("It has 20,001 characters; the most is 20,000.")
+    field(page, "Prompt").fill(long[1:])
+    expect(fault(page, "prompt")).to_be_empty()
+    saved(page)
+    page.reload()
+    expect(field(page, "Prompt")).to_have_value(long[1:])
+
+
+def test_a_draft_without_a_session_survives_a_reload(page):
+    field(page, "Prompt").fill("a blue kite")
+    field(page, "Segments").fill("3")
+    page.reload()
+    expect(field(page, "Prompt")).to_have_value("a blue kite")
+    expect(main_button(page)).to_have_text("Generate 3 segments")
+
+
+def test_a_draft_survives_a_restart_and_is_shown_in_a_second_tab(server, open_page):
+    page = open_page(server.address, away=True)
+    quick(page, segments=1)
+    generate(page, 1)
+    name = session(page)
+    field(page, "Prompt").fill("a green balloon")
+    saved(page)
+    other = page.context.new_page()
+    other.goto(server.address)
+    expect(field(other, "Prompt")).to_have_value("a green balloon", timeout=30_000)
+    field(other, "Prompt").fill("a white bird")
+    expect(field(page, "Prompt")).to_have_value("a white bird", timeout=10_000)
+    other.close()
+    server.stop()
+    field(page, "Prompt").fill("a bird that nobody saved")
+    page.wait_for_timeout(700)
+    server.start()
+    expect(field(page, "Prompt")).to_have_value("a bird that nobody saved", timeout=30_000)
+    page.wait_for_timeout(4000)
+    told = httpx.get(f"{server.address}/api/session", params={"name": name}).json()
+    assert told["draft"]["recipe"]["prompt"] == "a bird that nobody saved"
+    page.reload()
+    expect(field(page, "Prompt")).to_have_value("a bird that nobody saved", timeout=30_000)
+
+
+def test_what_was_typed_just_before_a_reload_is_there_after_it(page):
+    quick(page, segments=1)
+    generate(page, 1)
+    field(page, "Prompt").fill("typed and gone")
+    page.reload()
+    expect(field(page, "Prompt")).to_have_value("typed and gone", timeout=30_000)
+
+
+def test_a_new_session_keeps_the_recipe(page):
+    quick(page, segments=1)
+    generate(page, 1)
+    first = session(page)
+    field(page, "Prompt").fill("a yellow kite over green hills")
+    rail(page).get_by_role("button", name="New session").click()
+    expect(field(page, "Prompt")).to_have_value("a yellow kite over green hills")
+    generate(page, 1)
+    assert session(page).startswith("a-yellow-kite")
+    field(page, "Session").select_option(first)
+    expect(field(page, "Prompt")).to_have_value("a yellow kite over green hills")
+
+
+def test_presets_are_saved_loaded_overwritten_and_deleted_with_undo(page):
+    name = "<i>slow</i> & 🪁/ü"
+    toggle = rail(page).get_by_role("button", name="Presets")
+    toggle.click()
+    entry = rail(page).locator(".recipe-preset", has_text=name)
+    write = field(page, "Name of the preset")
+    save = rail(page).locator(".recipe-preset-save")
+    expect(save).to_be_disabled()
+    field(page, "Segments").fill("2")
+    write.fill(name)
+    save.click()
+    expect(entry).to_have_text(name)
+    field(page, "Segments").fill("5")
+    field(page, "Prompt").fill("something else")
+    entry.click()
+    expect(main_button(page)).to_have_text("Generate 2 segments")
+    expect(field(page, "Prompt")).to_have_value(SAMPLE)
+    field(page, "Segments").fill("6")
+    expect(save).to_have_text("Overwrite")
+    save.click()
+    expect(page.get_by_test_id("toast").last).to_contain_text("is overwritten")
+    field(page, "Segments").fill("1")
+    entry.click()
+    expect(main_button(page)).to_have_text("Generate 6 segments")
+    rail(page).get_by_role("button", name=f"Delete the preset {name}").click()
+    expect(entry).to_have_count(0)
+    page.get_by_test_id("toast").last.get_by_role("button", name="Undo").click()
+    expect(entry).to_have_count(1)
+    write.press("Escape")
+    expect(toggle).to_be_focused()
+    expect(entry).to_be_hidden()
+
+
+def test_what_differs_from_the_selected_segment_on_is_told_and_put_back(refused):
+    page = refused
+    quick(page)
+    generate(page, 1)
+    note = rail(page).locator(".recipe-note")
+    tile(page, 2).click()
+    expect(note).to_be_empty()
+    assert ask(page, "commands.changes()") == {}
+    field(page, "Prompt").fill("a red boat at noon")
+    expect(note).to_contain_text("These come into effect from segment 2 on")
+    expect(note).to_contain_text("a red boat at noon")
+    assert ask(page, "commands.changes()") == {"prompt": "a red boat at noon"}
+    field(page, "Frames per second").fill("10")
+    expect(note).to_contain_text("cannot change here")
+    expect(note).to_contain_text("Frames per second: the same in the whole video")
+    assert ask(page, "commands.changes()") == {"prompt": "a red boat at noon", "fps": 10}
+    tile(page, 1).click()
+    expect(note).to_contain_text("These come into effect from segment 1 on")
+    expect(note).not_to_contain_text("cannot change")
+    note.get_by_role("button", name="Put back").click()
+    expect(note).to_be_empty()
+    expect(field(page, "Prompt")).to_have_value(SAMPLE)
+    expect(field(page, "Frames per second")).to_have_value("12")
+    expect(field(page, "Steps")).to_have_value("2")
+
+
+def test_a_recipe_comes_back_with_its_seeds(page):
+    recipe = {"model": "starter", "prompt": "a kite", "segments": 3, "steps": 20, "image": None}
+    ask(page, f"commands.setRecipe({json.dumps(recipe)}, [1, 1, 2])")
+    expect(field(page, "Prompt")).to_have_value("a kite")
+    expect(field(page, "Seed")).to_have_value("1, 1, 2")
+    told = ask(page, "commands.draftRecipe()")
+    assert told == {
+        "model": "starter",
+        "recipe": {"prompt": "a kite", "segments": 3},
+        "seeds": [1, 1, 2],
+    }
+
+
+def test_a_picture_is_taken_shown_and_removed(studio, open_page, tiny, tmp_path):
+    httpx.post(f"{studio.address}/api/models/folder", json={"folder": str(tiny)}).raise_for_status()
+    page = open_page(studio.address, away=True)
+    begin(page)
+    expect(rail(page).locator('[data-field="image"]')).to_have_count(0)
+    field(page, "Prompt").fill("a sunny day")
+    field(page, "Model").select_option(label=tiny.name)
+    expect(field(page, "Prompt")).to_have_value("a sunny day")
+    part = rail(page).locator('[data-field="image"]')
+    picture = tmp_path / "shore & sea.png"
+    Image.new("RGB", (64, 48), "teal").save(picture)
+    field(page, "Picture").set_input_files(picture)
+    thumb = part.locator("img")
+    expect(thumb).to_be_visible()
+    page.wait_for_function("document.querySelector('.recipe-thumb').naturalWidth === 64")
+    path = ask(page, "commands.draftRecipe().recipe.image")
+    assert Path(path).is_file()
+    saved(page)
+    page.reload()
+    expect(thumb).to_be_visible()
+    words = tmp_path / "words.png"
+    words.write_text("no picture")
+    field(page, "Picture").set_input_files(words)
+    expect(fault(page, "image")).not_to_be_empty()
+    part.get_by_role("button", name="Remove the picture").click()
+    expect(thumb).to_have_count(0)
+    assert "image" not in ask(page, "commands.draftRecipe().recipe")
+    field(page, "Model").select_option("starter")
+    expect(part).to_have_count(0)
+
+
+def test_the_rail_fits_a_phone(studio, open_page):
+    page = open_page(studio.address, size=PHONE)
+    begin(page)
+    more(page)
+    field(page, "Prompt").fill("x" * 3000)
+    field(page, "Steps").fill("y" * 300)
+    rail(page).get_by_role("button", name="Presets").click()
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
