@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from pipelines.flowcache import SkipMap
+
 Fields = dict[str, Any]
 """JSON-like values that determine a result. A `Path` in it stands for the bytes of that file or,
 for a folder, of every file in it: whoever makes a key hashes the content, never the name."""
@@ -102,10 +104,13 @@ class SegmentOutput:
     boundary: Tensors
     """The state that the next segment starts from, on the CPU."""
     forwards: int
-    """Transformer forwards computed."""
+    """Transformer forwards computed, of whatever part of the segment."""
     forwards_skipped: int = 0
+    """Forwards that computing all of the segment in every step would have taken beside these."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of the stages `denoise` and `decode`."""
+    skip_map: SkipMap | None = None
+    """Which chunks were computed in which step, where some were skipped."""
 
 
 def joined(parts: Mapping[str, Tensors]) -> Tensors:

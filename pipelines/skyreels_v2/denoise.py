@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from pipelines.skyreels_v2.schedule import Schedule
+
+if TYPE_CHECKING:
+    from pipelines.flowcache import SkipMap
 
 
 @dataclass(frozen=True)
@@ -28,30 +32,88 @@ Estimate = Callable[[int, torch.Tensor], None]
 are furthest on their way."""
 
 
+@dataclass(frozen=True)
+class Segment:
+    """All that the velocities of one segment depend on beside its latents."""
+
+    transformer: Any
+    schedule: Schedule
+    condition: Condition
+    condition_noise: int
+    causal_block: int
+
+    @property
+    def branches(self) -> dict[str, torch.Tensor]:
+        """Prompt embeds of each guidance branch. The names are those by which diffusers' caches
+        keep them apart."""
+        condition = self.condition
+        if condition.negative_prompt_embeds is None:
+            return {"cond": condition.prompt_embeds}
+        return {"cond": condition.prompt_embeds, "uncond": condition.negative_prompt_embeds}
+
+    def forward(
+        self, branch: str, model_input: torch.Tensor, timestep: torch.Tensor
+    ) -> torch.Tensor:
+        """Velocity `[1, C, n, h, w]` of the frames given, `[1, C, n, h, w]` at `[1, n]`."""
+        with self.transformer.cache_context(branch):
+            return self.transformer(
+                hidden_states=model_input,
+                timestep=timestep,
+                encoder_hidden_states=self.branches[branch],
+                enable_diffusion_forcing=True,
+                # The model knows two rates only: 16 frames a second, and the others.
+                fps=[0 if self.condition.fps == 16 else 1],
+                return_dict=False,
+            )[0]
+
+    def guided(self, velocities: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Classifier-free guidance, where there are two branches."""
+        with_prompt, without = velocities["cond"], velocities.get("uncond")
+        if without is None:
+            return with_prompt
+        return without + self.condition.guidance_scale * (with_prompt - without)
+
+
+class Velocity(Protocol):
+    """Where the loop has its velocities from. Lives for one segment."""
+
+    forwards: int
+    """Transformer forwards so far."""
+    forwards_skipped: int
+    """Forwards that `PlainVelocity` would have made beside these."""
+    skip_map: SkipMap | None
+    """Which chunks were computed, where that is not all of them in every row."""
+
+    def __call__(self, row: int, model_input: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        """Guided velocity `[1, C, Fo, h, w]` of the frames that row `row` (from 0) moves, from
+        `[1, C, Fo, h, w]` and `[1, Fo]`; whatever it likes for the others."""
+        ...
+
+
+VelocityOf = Callable[[Segment], AbstractContextManager[Velocity]]
+"""Opens the velocities of a segment; leaves nothing behind on the transformer when it closes."""
+
+
 def denoise(
-    transformer: Any,
-    schedule: Schedule,
+    velocity_of_row: Velocity,
+    segment: Segment,
     latents: torch.Tensor,
-    condition: Condition,
-    condition_noise: int,
     generator: torch.Generator,
     on_row: Estimate,
-) -> tuple[torch.Tensor, int]:
-    """Clean latents `[1, C, Fo, h, w]` and the number of transformer forwards.
+) -> torch.Tensor:
+    """Clean latents `[1, C, Fo, h, w]`.
 
     `latents` are changed in place, and each scheduler is given a view of them. That matters:
     UniPC keeps the sample of its first step for its first correction, and diffusers moves that
     view on before it is read. A copy would be the textbook's corrector, and another video.
     """
-    device, dtype = latents.device, transformer.dtype
-    timesteps = schedule.timesteps.to(device)
-    forwards = 0
+    schedule, dtype = segment.schedule, segment.transformer.dtype
+    timesteps = schedule.timesteps.to(latents.device)
     for row in range(len(schedule)):
         model_input, timestep = latents.to(dtype).clone(), timesteps[row : row + 1].clone()
-        if condition_noise and schedule.prefix:
-            add_noise(model_input, timestep, schedule.prefix, condition_noise, generator)
-        velocity, calls = guided_velocity(transformer, model_input, timestep, condition)
-        forwards += calls
+        if segment.condition_noise and schedule.prefix:
+            add_noise(model_input, timestep, schedule.prefix, segment.condition_noise, generator)
+        velocity = velocity_of_row(row, model_input, timestep)
         estimate = None
         for group in schedule.groups:
             if schedule.updates[row, group.start]:
@@ -65,7 +127,7 @@ def denoise(
                 if estimate is None:
                     estimate = group.scheduler.model_outputs[-1]
         on_row(row + 1, estimate)
-    return latents, forwards
+    return latents
 
 
 def add_noise(
@@ -87,29 +149,28 @@ def add_noise(
     timestep[:, :prefix] = condition_noise
 
 
-def guided_velocity(
-    transformer: Any, model_input: torch.Tensor, timestep: torch.Tensor, condition: Condition
-) -> tuple[torch.Tensor, int]:
-    """Velocity `[1, C, Fo, h, w]` with classifier-free guidance, and the forwards it took.
+class PlainVelocity:
+    """Every frame in every row, as diffusers does."""
 
-    Two forwards, not one batch of two: a batch sums in another order. The names of the contexts
-    are those by which diffusers' caches keep the branches apart.
-    """
+    forwards_skipped = 0
+    skip_map = None
 
-    def velocity(branch: str, prompt_embeds: torch.Tensor) -> torch.Tensor:
-        with transformer.cache_context(branch):
-            return transformer(
-                hidden_states=model_input,
-                timestep=timestep,
-                encoder_hidden_states=prompt_embeds,
-                enable_diffusion_forcing=True,
-                # The model knows two rates only: 16 frames a second, and the others.
-                fps=[0 if condition.fps == 16 else 1],
-                return_dict=False,
-            )[0]
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.forwards = 0
 
-    with_prompt = velocity("cond", condition.prompt_embeds)
-    if condition.negative_prompt_embeds is None:
-        return with_prompt, 1
-    without = velocity("uncond", condition.negative_prompt_embeds)
-    return without + condition.guidance_scale * (with_prompt - without), 2
+    def __call__(self, row: int, model_input: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        """Two forwards under guidance, not one batch of two: a batch sums in another order."""
+        segment = self.segment
+        velocities = {
+            branch: segment.forward(branch, model_input, timestep) for branch in segment.branches
+        }
+        self.forwards += len(velocities)
+        return segment.guided(velocities)
+
+
+@contextmanager
+def plain_velocity(segment: Segment) -> Iterator[PlainVelocity]:
+    # The block size stays in the transformer's config from one segment to the next.
+    segment.transformer._set_ar_attention(segment.causal_block)
+    yield PlainVelocity(segment)

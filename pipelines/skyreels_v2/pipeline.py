@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import torch
 
     from pipelines.preview import Projection
+    from pipelines.skyreels_v2.denoise import VelocityOf
 
 
 class SkyReelsV2(BasePipeline):
@@ -49,7 +50,10 @@ class SkyReelsV2(BasePipeline):
     frames of segment i - 1, and from nothing else of it."""
 
     capabilities: Capabilities = Capabilities(
-        tasks=(Task.T2V, Task.I2V), encoder_reuse=True, segment_reuse=True
+        tasks=(Task.T2V, Task.I2V),
+        encoder_reuse=True,
+        segment_reuse=True,
+        flowcache_modes=("exact", "flow", "teacache"),
     )
     pipeline_classes: ClassVar[tuple[str, ...]] = PIPELINES
     """What `_class_name` of a model_index.json may be."""
@@ -59,6 +63,7 @@ class SkyReelsV2(BasePipeline):
     ) -> None:
         self.checkpoint = checkpoint
         self.capabilities = replace(type(self).capabilities, tasks=tasks(checkpoint))
+        self.velocity_of: VelocityOf | None = None
         self._wanted = (dtype, device)
         self._components: dict[str, Any] = {}
         self._signatures: dict[str, Any] = {}
@@ -190,8 +195,6 @@ class SkyReelsV2(BasePipeline):
         transformer, vae = self._components["transformer"], self._components["vae"]
         began = time.perf_counter()
         with torch.inference_mode(), steady_threads(transformer, vae):
-            # The block size stays in the transformer's config from one call to the next.
-            transformer._set_ar_attention(recipe.causal_block)
             rows = schedule.make_schedule(
                 self._scheduler(recipe.shift),
                 recipe.steps,
@@ -201,15 +204,16 @@ class SkyReelsV2(BasePipeline):
                 recipe.causal_block,
             )
             latents = schedule.starting_latents(shape, given, generator).to(self.device)
-            latents, forwards = denoise.denoise(
+            segment = denoise.Segment(
                 transformer,
                 rows,
-                latents,
                 self._condition(recipe, inputs, transformer),
                 recipe.condition_noise,
-                generator,
-                self._reporter(on_step, len(rows)),
+                recipe.causal_block,
             )
+            report = self._reporter(on_step, len(rows))
+            with (self.velocity_of or denoise.plain_velocity)(segment) as velocity:
+                latents = denoise.denoise(velocity, segment, latents, generator, report)
             if self.device.startswith("cuda"):
                 torch.cuda.synchronize()
             denoised = time.perf_counter()
@@ -224,8 +228,10 @@ class SkyReelsV2(BasePipeline):
         return SegmentOutput(
             frames,
             next_boundary,
-            forwards,
+            velocity.forwards,
+            velocity.forwards_skipped,
             seconds={"denoise": denoised - began, "decode": decoded - denoised},
+            skip_map=velocity.skip_map,
         )
 
     def _load(self, names: tuple[str, ...]) -> None:

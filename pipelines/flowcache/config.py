@@ -1,0 +1,70 @@
+"""The settings of FlowCache, and which of them give the plain pipeline's own result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pipelines.errors import BadInput
+
+MODES = ("off", "exact", "flow", "teacache")
+ATTENTION = ("auto", "causal", "bidirectional")
+EXTRAPOLATION = ("hold", "linear")
+
+
+@dataclass(frozen=True)
+class FlowCacheConfig:
+    """Raises BadInput, by the name of the recipe's field, for a value that cannot be used."""
+
+    mode: str = "exact"
+    """exact: chunks that are finished or have not begun cost nothing. flow: also, each chunk
+    reuses its own velocity while it moves little. teacache: also, all chunks reuse theirs while
+    the timestep embedding moves little."""
+    threshold: float = 0.1
+    """How much change may add up before a velocity is computed again."""
+    warmup: int = 5
+    """Steps at the start of each chunk that are always computed."""
+    kv_budget: int | None = None
+    """Chunks of finished keys and values that are kept; None for all."""
+    kv_lambda: float = 0.07
+    """Weight of importance against redundancy when keys are chosen."""
+    attention: str = "auto"
+    """What a chunk may look at. auto: the chunks before it where the recipe has causal blocks,
+    otherwise all of the segment."""
+    chunk: int = 5
+    """Latent frames of a chunk where the recipe has no causal blocks to be chunks."""
+    extrapolate: str = "hold"
+    """What a reused velocity is: the last one computed, or the line through the last two."""
+
+    def __post_init__(self) -> None:
+        _one_of("flowcache", self.mode, MODES)
+        _one_of("flowcache_attention", self.attention, ATTENTION)
+        _one_of("flowcache_extrapolate", self.extrapolate, EXTRAPOLATION)
+        if not math.isfinite(self.threshold) or self.threshold < 0:
+            raise BadInput("flowcache_threshold", self.threshold, "Use 0 or a positive number.")
+        _whole("flowcache_warmup", self.warmup, 0)
+        _whole("flowcache_chunk", self.chunk, 1)
+        if self.kv_budget is not None:
+            _whole("kv_budget", self.kv_budget, 1)
+        if not 0 <= self.kv_lambda <= 1:
+            raise BadInput("kv_lambda", self.kv_lambda, "Use a number from 0 to 1.")
+
+    def is_causal(self, causal_block: int) -> bool:
+        """Whether a chunk looks only at itself and the chunks before it."""
+        return self.attention == "causal" or (self.attention == "auto" and causal_block > 1)
+
+    def is_exact(self, causal_block: int) -> bool:
+        """Whether the result is that of the plain pipeline with this `causal_block`, bit for bit
+        but for rounding."""
+        same_attention = self.is_causal(causal_block) == (causal_block > 1)
+        return self.mode in ("off", "exact") and self.kv_budget is None and same_attention
+
+
+def _one_of(field: str, value: str, values: tuple[str, ...]) -> None:
+    if value not in values:
+        raise BadInput(field, value, f"Use one of {', '.join(values)}.")
+
+
+def _whole(field: str, value: int, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise BadInput(field, value, f"Use a whole number, at least {least}.")
