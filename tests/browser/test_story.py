@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import RENDER_MS, main_button, retake_button, tile, tiles
 
-A_B = '#stage [aria-label="Other take"], #stage video'
+FINISHED_POSTER = '[data-index="0"] img.tile-poster:not(.is-preview)'
 
 
 def few_steps(page: Page, steps: int = 6) -> None:
@@ -30,7 +30,7 @@ def test_the_whole_story(server, open_page):
     # Segment 1 appears with its poster while 2 is being made.
     main_button(page).click()
     expect(tiles(page)).to_have_count(4, timeout=RENDER_MS)
-    expect(page.locator('[data-index="0"] img.tile-poster')).to_be_visible(timeout=RENDER_MS)
+    expect(page.locator(FINISHED_POSTER)).to_be_visible(timeout=RENDER_MS)
     expect(page.locator('[data-index="1"]')).to_have_class(re.compile("kind-rendering"))
     expect(page.locator("#jobs")).to_contain_text(re.compile(r"segment \d of 4"))
     assert re.match(r"\d+ % · Retake", page.title())
