@@ -94,8 +94,8 @@ class Library:
         try:
             self.history.record(*takes)
         except sqlite3.OperationalError as error:
-            told = ", ".join(take.id[:12] for take in takes[:5])
-            log.warning("%d takes are not yet in the index (%s…): %s", len(takes), told, error)
+            told = ", ".join(take.id[:12] for take in takes)
+            log.warning("not yet in the index: take %s (%s)", told, error)
 
     def take(self, name: str) -> Take:
         """The take that goes by an id, a unique beginning of one, or `latest`.
