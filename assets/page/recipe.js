@@ -88,9 +88,9 @@ class Rail {
     this.moreList = h("div", {});
     this.moreBox = h("details", { class: "recipe-more" }, h("summary", {}, "More settings", this.wrong), this.moreList);
     this.fields = h("div", { class: "recipe-fields" });
-    this.body = h("div", { class: "recipe-body" }, this.presets.element, this.note.element, this.fields);
+    this.body = h("div", { class: "recipe-body" }, this.presets.element, this.fields);
     const top = h("div", { class: "recipe-top" }, this.session.select, this.session.fresh, this.presets.toggle);
-    this.element = h("div", { class: "panel recipe-panel" }, top, this.body, this.order.element);
+    this.element = h("div", { class: "panel recipe-panel" }, top, this.body, this.note.element, this.order.element);
     element.replaceChildren(this.element);
     this.addCommands();
     on("back", () => {

@@ -10,7 +10,8 @@ import { changed, store, takeOf } from "./store.js";
 // The same on both sides of a boundary between segments.
 const CARRIED = ["model", "width", "height", "fps", "frames", "overlap", "image", "audio"];
 const APART = ["segments"]; // how long the video is, is said elsewhere
-const SHOWN = 40;
+const BRIEF = 24; // characters
+const AGAIN_MS = 5000;
 
 const takes = new Map(); // id -> the whole take, or null while it is read
 
@@ -19,7 +20,7 @@ function wholeTake(id) {
   takes.set(id, null);
   get(`/api/takes/${id}`).then(
     (take) => (takes.set(id, take), changed()),
-    () => takes.delete(id),
+    () => setTimeout(() => takes.delete(id), AGAIN_MS),
   );
   return null;
 }
@@ -48,19 +49,28 @@ export function changes() {
   );
 }
 
-function told(name, value) {
+const short = (name, value) => {
   const text = value === null || value === "" ? "none" : String(value).trim();
-  const short = name === "image" || name === "audio" ? text.split("/").pop() : text;
-  const letters = [...short.slice(0, 2 * SHOWN)];
-  return letters.length > SHOWN ? `${letters.slice(0, SHOWN).join("")}…` : short;
+  return name === "image" || name === "audio" ? text.split(/[\\/]/).pop() : text;
+};
+
+// A field with both values, unless they are too long to be read at a glance.
+function told(name, was, now) {
+  const both = [short(name, was), short(name, now)];
+  const label = h("b", {}, fieldOf(name).label);
+  const brief = both.every((text) => text.length <= BRIEF);
+  return h("li", {}, label, brief ? [" ", h("bdi", {}, both[0]), " → ", h("bdi", {}, both[1])] : null);
 }
 
 export class ChangesNote {
   constructor() {
     this.lead = h("p", { class: "recipe-note-lead" });
     this.list = h("ul", { class: "recipe-note-list" });
-    this.fix = h("p", { class: "recipe-note-fix" });
+    this.stop = h("p", { class: "recipe-note-stop" });
+    this.stuck = h("ul", { class: "recipe-note-list" });
+    this.fix = h("p", {}, "Put it back, or begin at segment 1 or with a new take.");
     this.back = button("Put back", { class: "small", onclick: () => this.putBack() });
+    this.top = h("div", { class: "recipe-note-top" });
     this.element = h("div", { class: "recipe-note", role: "status" });
     this.shown = "";
   }
@@ -69,34 +79,25 @@ export class ChangesNote {
     const at = selectedRecipe();
     const found = changes();
     const names = Object.keys(found);
-    const key = JSON.stringify([at?.index, found]);
+    const key = JSON.stringify([at?.index, at?.recipe, found]);
     if (key === this.shown) return;
     this.shown = key;
     if (!names.length) return arrange(this.element, []);
-    const number = at.index + 1;
-    const stuck = at.index > 0 ? names.filter((name) => CARRIED.includes(name)) : [];
-    setText(
-      this.lead,
-      names.length === stuck.length
-        ? `These cannot change from segment ${number} on`
-        : `These come into effect from segment ${number} on`,
-    );
-    this.list.replaceChildren(...names.map((name) => this.item(name, at.recipe[name], found[name], stuck)));
-    const labels = stuck.map((name) => fieldOf(name).label).join(", ");
-    const fix = `${labels}: the same in the whole video. Put back, or start from segment 1 or with a new take.`;
-    setText(this.fix, stuck.length ? fix : "");
-    arrange(this.element, [this.lead, this.list, stuck.length ? this.fix : null, this.back]);
-  }
-
-  item(name, was, now, stuck) {
-    const mark = stuck.includes(name) ? h("span", { class: "recipe-note-stuck" }, "cannot change here") : null;
-    return h(
-      "li",
-      {},
-      h("b", {}, fieldOf(name).label),
-      mark,
-      h("span", { class: "recipe-note-values" }, h("bdi", {}, told(name, was)), " → ", h("bdi", {}, told(name, now))),
-    );
+    const stays = (name) => at.index > 0 && CARRIED.includes(name);
+    const fill = (list, chosen) => list.replaceChildren(...chosen.map((name) => told(name, at.recipe[name], found[name])));
+    const free = names.filter((name) => !stays(name));
+    const stuck = names.filter(stays);
+    setText(this.lead, `These come into effect from segment ${at.index + 1} on`);
+    fill(this.list, free);
+    setText(this.stop, `These cannot change from segment ${at.index + 1} on`);
+    fill(this.stuck, stuck);
+    arrange(this.top, [free.length ? this.lead : this.stop, this.back]);
+    arrange(this.element, [
+      this.top,
+      ...(free.length ? [this.list] : []),
+      ...(free.length && stuck.length ? [this.stop] : []),
+      ...(stuck.length ? [this.stuck, this.fix] : []),
+    ]);
   }
 
   putBack() {

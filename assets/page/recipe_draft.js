@@ -11,8 +11,9 @@ const AGAIN_MS = 2000;
 const TYPING_MS = 1500;
 
 // Only what differs from the model's defaults is in `recipe`; a number that cannot be read is there
-// as it was typed. `seed` is the text of its field, `last` that of the seed drawn last.
-export const draft = { model: null, recipe: {}, seed: "", locked: false, last: "", copies: 1 };
+// as it was typed. `seed` is the text of its field, `last` that of the seed drawn last; `files` has
+// the names that pictures and voices came under, by path.
+export const draft = { model: null, recipe: {}, seed: "", locked: false, last: "", copies: 1, files: {} };
 const BLANK = structuredClone(draft);
 
 let home; // the session that the draft belongs to; null: none yet; undefined: nothing was read

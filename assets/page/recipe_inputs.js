@@ -2,7 +2,7 @@
 // the draft holds where it lies there.
 import { post } from "./api.js";
 import { arrange, button, h, setText } from "./dom.js";
-import { draft, setField } from "./recipe_draft.js";
+import { draft, edit, setField } from "./recipe_draft.js";
 import { fieldOf, modelOf, reads } from "./recipe_facts.js";
 import { toast } from "./toasts.js";
 
@@ -10,7 +10,7 @@ const ACCEPTS = { image: "image/*", audio: "audio/*" };
 
 // Files of the library are named by their own folder and their name.
 const urlOf = (path) => `/api/inputs/${path.split(/[\\/]/).slice(-2).map(encodeURIComponent).join("/")}`;
-const nameOf = (path) => path.split(/[\\/]/).pop();
+const nameOf = (path) => draft.files[path] ?? path.split(/[\\/]/).pop();
 
 // Gives a file to the draft. `kind` is "image" or "audio".
 export async function setInput(kind, file) {
@@ -24,6 +24,7 @@ export async function setInput(kind, file) {
   form.append("kind", kind);
   form.append("file", file);
   const told = await post("/api/inputs", form);
+  edit({ files: { [told.path]: told.name } });
   setField(kind, told.path);
 }
 

@@ -36,6 +36,7 @@ export class SessionRow {
     if (!store.name) options.unshift(h("option", { value: NONE }, "New session"));
     this.select.replaceChildren(...options, h("option", { value: ALL }, "All…"));
     this.select.value = store.name ?? NONE;
+    this.select.title = store.name ?? "The first take makes the session";
     this.fresh.disabled = !store.name;
   }
 }
