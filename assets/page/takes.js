@@ -19,7 +19,8 @@ export function mount(element) {
 
   function draw() {
     const rows = tree(sharing());
-    const part = store.selected?.index > 0 ? ` that share ${range(0, Math.min(store.selected.index, longest()))}` : "";
+    const shared = Math.min(store.selected?.index ?? 0, longest());
+    const part = shared > 0 ? ` that share segment${shared > 1 ? "s" : ""} ${range(0, shared)}` : "";
     setText(title, takes().length ? `Takes${part} (${rows.length})` : "Takes");
     setText(empty, takes().length ? "" : "Every take you make is kept here. Accept the better one; nothing is lost.");
     const shown = new Set(rows.map(({ take }) => take.id));
@@ -35,7 +36,7 @@ export function mount(element) {
   ready.then(() => subscribe(element, draw));
 }
 
-const longest = () => Math.max(...takes().map((take) => take.segment_ids.length));
+const longest = () => Math.max(0, ...takes().map((take) => take.segment_ids.length));
 
 // The takes with the same segments before the chosen one as the take it is chosen in.
 function sharing() {

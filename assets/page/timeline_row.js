@@ -31,8 +31,8 @@ export class Row {
 class Tile {
   constructor(place) {
     this.place = place;
-    this.poster = h("img", { class: "tile-poster", alt: "", loading: "lazy", draggable: false, hidden: true });
-    this.poster.addEventListener("error", () => (this.poster.hidden = true));
+    this.poster = h("img", { class: "tile-poster", alt: "", draggable: false, hidden: true });
+    this.film = h("span", { class: "tile-film" }, this.poster);
     this.number = h("span", { class: "tile-number" });
     this.badge = h("span", { class: "tile-badge" });
     this.seed = h("span", { class: "tile-seed seed" });
@@ -41,7 +41,7 @@ class Tile {
     this.face = h(
       "button",
       { type: "button", class: "tile-face" },
-      this.poster, this.number, this.badge, this.flag, this.seed, this.bar,
+      this.film, this.number, this.badge, this.flag, this.seed, this.bar,
     );
     this.lock = h("button", { type: "button", class: "tile-lock", hidden: true });
     this.element = h("li", { class: "tile" }, this.face, this.lock);
@@ -91,6 +91,7 @@ class Tile {
     this.poster.classList.toggle("is-preview", !tile.poster);
     if (!source) {
       this.poster.hidden = true;
+      this.film.style.backgroundImage = "";
       return;
     }
     // The old picture stays until the new one is there; a preview that is gone leaves it as it was.
@@ -99,6 +100,8 @@ class Tile {
       if (this.source !== source) return;
       this.poster.src = source;
       this.poster.hidden = false;
+      // A long tile shows its picture again and again, like a strip of film.
+      this.film.style.backgroundImage = `url("${source}")`;
     };
     next.src = source;
   }

@@ -67,7 +67,8 @@ def routes(studio: Studio) -> APIRouter:
         picture = worker.preview if worker else None
         if picture is None or picture.job != job:
             return Response(status_code=204)
-        headers = {"Cache-Control": "no-store"}
+        # Each has an address of its own; the page shows it in two places.
+        headers = {"Cache-Control": "private, max-age=30"}
         return Response(picture.webp, media_type="image/webp", headers=headers)
 
     return router
