@@ -82,7 +82,6 @@ class Rail {
     this.size = new SizeField();
     this.more = facts.fields.filter((field) => field.group === "more").map(fieldFor);
     this.flow = facts.fields.filter((field) => field.group === "flowcache").map(fieldFor);
-    this.flowTitle = h("h3", { class: "panel-title" }, "FlowCache");
     this.wrong = h("span", { class: "recipe-wrong" });
     this.back = button("Back to the model's defaults", { class: "small", onclick: () => this.reset() });
     this.moreList = h("div", {});
@@ -108,6 +107,7 @@ class Rail {
         const { model, recipe, seeds } = checked();
         return { model, recipe, seeds };
       },
+      takesInput: (kind) => reads(modelOf(draft.model), fieldOf(kind)),
       setInput: (kind, file) => setInput(kind, file).catch((error) => toast(error.message, { bad: true })),
       changes,
       readModels: () => readModels().catch(() => {}),
@@ -133,8 +133,7 @@ class Rail {
       chain ? this.segments.element : null, this.seed.element, this.moreBox,
     ]);
     arrange(this.moreList, [
-      this.size.element, ...more.map((one) => one.element), flow.length ? this.flowTitle : null,
-      ...flow.map((one) => one.element), this.back,
+      this.size.element, ...more.map((one) => one.element), ...flow.map((one) => one.element), this.back,
     ]);
     const hidden = [...more, ...flow, ...this.size.sides].filter((one) => faults[one.name]).length;
     setText(this.wrong, hidden && !this.moreBox.open ? `${hidden} to put right` : "");
