@@ -1,10 +1,11 @@
 // How two takes are looked at: side by side, with a wipe, or as their difference.
 import { h, setText } from "./dom.js";
 
+// Name, label, and the label where there is little room.
 const LOOKS = [
-  ["side", "Side by side"],
-  ["wipe", "Wipe"],
-  ["difference", "Difference"],
+  ["side", "Side by side", "Side"],
+  ["wipe", "Wipe", "Wipe"],
+  ["difference", "Difference", "Diff"],
 ];
 const STEP = 2;
 const LEAP = 10;
@@ -15,8 +16,13 @@ export class Looks {
     this.changed = changed;
     const kept = localStorage.getItem(KEY);
     this.look = LOOKS.some(([name]) => name === kept) ? kept : "side";
-    this.buttons = LOOKS.map(([name, label]) =>
-      h("button", { type: "button", class: "stage-look", "data-look": name, onclick: () => this.choose(name) }, label),
+    this.buttons = LOOKS.map(([name, label, short]) =>
+      h(
+        "button",
+        { type: "button", class: "stage-look", "aria-label": label, "data-look": name, onclick: () => this.choose(name) },
+        h("span", { class: "stage-wide" }, label),
+        h("span", { class: "stage-narrow" }, short),
+      ),
     );
     this.gain = h("input", {
       type: "range", class: "stage-range stage-gain", min: 1, max: 16, step: 0.5, value: "4",

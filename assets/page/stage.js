@@ -48,7 +48,9 @@ class Stage {
     this.facts = h("span", { class: "muted stage-facts" });
     this.accept = button("Accept", { class: "small stage-accept", onclick: () => run("acceptShown", this.scene.takes.at(-1).id) });
     this.compare = button("Compare with A", { class: "small", onclick: () => this.compareWith(this.scene.takes[0]) });
-    this.close = button("Close comparison", { class: "small quiet", onclick: () => show([baseline()?.id ?? this.scene.takes[0].id]) });
+    this.close = button("Close comparison", { icon: "close", class: "small quiet", onclick: () => show([baseline()?.id ?? this.scene.takes[0].id]) });
+    this.close.classList.replace("icon", "stage-close");
+    this.close.append(h("span", { class: "stage-wide" }, "Close comparison"));
     this.left = h("div", { class: "stage-left" });
     this.right = h("div", { class: "stage-right" });
     this.grid = h("div", { class: "stage-cells dark", onclick: (event) => this.click(event) });
@@ -93,7 +95,10 @@ class Stage {
     this.panel.dataset.kind = scene.kind;
     if (scene.kind === "wait") return;
     this.opens = before.key !== scene.key;
-    if (this.opens) this.side = null;
+    if (this.opens) {
+      this.side = null;
+      this.exports.close();
+    }
     this.drawCells(before);
     this.empty.hidden = scene.kind !== "empty" || Boolean(troubled());
     this.live.draw(scene.job, this.previewMode());
@@ -195,7 +200,11 @@ class Stage {
     cell.side.onclick = () => this.choose("ab"[i]);
     if (takes.length < 3 || take.baseline) return arrange(cell.actions, []);
     cell.accept ??= button("Accept", { class: "small", onclick: () => run("acceptShown", cell.take.id) });
-    cell.compare ??= button("Compare with A", { class: "small", onclick: () => this.compareWith(cell.take) });
+    cell.compare ??= h(
+      "button",
+      { type: "button", class: "btn small", onclick: () => this.compareWith(cell.take) },
+      "Compare", h("span", { class: "stage-wide" }, "with A"),
+    );
     cell.take = take;
     cell.accept.setAttribute("aria-label", `Accept ${name}`);
     cell.compare.setAttribute("aria-label", `Compare ${name} with A`);

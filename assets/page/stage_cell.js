@@ -5,7 +5,7 @@ import { h, setText } from "./dom.js";
 const GONE = "The file of this take is gone; made again with the same seeds, it is joined anew from its segments.";
 const BROKEN = "The file of this take cannot be played; made again with the same seeds, it is joined anew.";
 const AWAY = "The studio does not answer. The video comes when it does.";
-const LOAD_MS = 8000;
+const PATIENCE_MS = 8000; // for which the other cells wait for one that loads
 
 export class Cell {
   constructor(player) {
@@ -34,7 +34,12 @@ export class Cell {
     if (!grows) this.measure(item);
     if (this.src === item.src) return;
     this.src = item.src;
-    this.ready = this.load(item);
+    this.begin(item);
+  }
+
+  begin(item) {
+    const loading = this.load(item);
+    this.ready = Promise.race([loading, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
   }
 
   measure({ frames, fps }) {
@@ -77,7 +82,7 @@ export class Cell {
     media.classList.remove("coming");
     this.say(null);
     if (this.video) this.player.joined(this);
-    for (const one of old) release(one);
+    for (const one of old) fade(one);
   }
 
   async fail(item) {
@@ -96,7 +101,8 @@ export class Cell {
   retry() {
     if (!this.waits) return;
     this.waits = false;
-    this.ready = this.load(this.item).then(() => this.player.seek(this.player.frame));
+    this.begin(this.item);
+    this.player.seek(this.player.frame);
   }
 
   say(text) {
@@ -120,11 +126,16 @@ export class Cell {
 // Whether it has come, by the event `name`.
 function arrival(media, name) {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), LOAD_MS);
-    const end = (value) => () => (clearTimeout(timer), resolve(value));
-    media.addEventListener(name, end(true), { once: true });
-    media.addEventListener("error", end(false), { once: true });
+    media.addEventListener(name, () => resolve(true), { once: true });
+    media.addEventListener("error", () => resolve(false), { once: true });
   });
+}
+
+// It stays behind the new one until that has been painted.
+function fade(media) {
+  if (media instanceof HTMLVideoElement) media.pause();
+  media.classList.add("going");
+  requestAnimationFrame(() => requestAnimationFrame(() => release(media)));
 }
 
 // A video that is only taken off the page would go on loading.

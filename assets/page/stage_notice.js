@@ -45,9 +45,8 @@ export class Notice {
     setText(this.head, HEADS[job.state]);
     setText(this.told, job.told || "It ended without a word.");
     const done = job.progress.done?.length ?? 0;
-    const kept = done ? `${done} of ${job.segments} segments are finished and kept.` : "";
-    // What was told says so already, if a person stopped it.
-    setText(this.kept, job.told.includes("are kept") && !done ? "" : kept);
+    const kept = done ? `Finished and kept: ${done} of ${job.segments} segments.` : "";
+    setText(this.kept, kept);
     return setText(this.again, AGAIN[job.state]);
   }
 
