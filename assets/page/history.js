@@ -71,16 +71,17 @@ class History {
     const field = (name, label, control) => {
       control.value = wanted[name];
       control.addEventListener("change", () => this.choose(name, control.value));
-      return h("label", { class: "history-filter" }, h("span", {}, label), control);
+      control.id = `history-${name}`;
+      return h("div", { class: "history-filter" }, h("label", { for: control.id }, label), control);
     };
     this.model = h("select", { class: "input" }, h("option", { value: "" }, "Any model"));
-    const stars = h("select", { class: "input" }, h("option", { value: "0" }, "Any"), [1, 2, 3, 4, 5].map((n) => h("option", { value: String(n) }, `${"★".repeat(n)}${n < 5 ? " or more" : ""}`)));
+    const stars = h("select", { class: "input" }, h("option", { value: "0" }, "Any stars"), [1, 2, 3, 4, 5].map((n) => h("option", { value: String(n) }, "★".repeat(n))));
     this.here = h("input", { type: "checkbox", checked: wanted.here, onchange: () => this.choose("here", this.here.checked) });
     this.hereWords = h("span", {}, "Only this session");
     this.filters = h(
       "div", { class: "history-filters" },
       field("model", "Model", this.model),
-      field("stars", "Stars", stars),
+      field("stars", "At least", stars),
       field("since", "From", h("input", { type: "date", class: "input" })),
       field("until", "Until", h("input", { type: "date", class: "input" })),
       h("label", { class: "history-here", hidden: !store.name }, this.here, this.hereWords),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +20,7 @@ from pipelines.errors import BadInput
 from studio.download import Download, Downloads, State, checked
 from studio.fetch import needed
 from tests.fixtures.fake_hub import Hub, serve
+from tests.studio.conftest import ROOT
 
 REPO = "someone/finetune"
 WEIGHTS = "text_encoder/model.safetensors"
@@ -156,6 +160,15 @@ def test_what_it_comes_to_is_told_before_anything_is_brought(hub, downloads):
     assert offer.repo == REPO and offer.licence == "mit"
     assert 8_000_000 < offer.total < 20_000_000 and offer.free > 0
     assert not [path for _, path, _ in hub.asked if path.endswith(".safetensors")]
+
+
+def test_a_download_ends_with_the_studio_that_started_it(hub):
+    hub.seconds_a_piece = 0.2
+    words = [sys.executable, "-m", "studio.fetch", REPO]
+    process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert json.loads(process.stdout.readline())["state"] == "found"
+    process.stdin.close()
+    assert process.wait(5) == 1
 
 
 def test_one_download_of_a_model_at_a_time(hub, downloads):
