@@ -199,6 +199,7 @@ async function arrive(name) {
   Object.assign(draft, found ?? (draft.model ? snapshot() : first()));
   dirty = Boolean(unsaved);
   if (unsaved) timer = setTimeout(save, SAVE_MS);
+  else if (name !== null && here) localStorage.removeItem(keyOf(name));
   changed();
 }
 

@@ -71,7 +71,8 @@ export function textField(field) {
     control.style.height = `${control.scrollHeight + 2}px`;
   };
   const draw = (fault) => {
-    const value = shown(valueOf(field.name));
+    // As a text box gives them back.
+    const value = shown(valueOf(field.name)).replaceAll("\r\n", "\n").replaceAll("\r", "\n");
     if (control.value !== value) {
       control.value = value;
       grow();
@@ -115,8 +116,10 @@ export function numberField(field, { inline = true, extra = [], step = () => fie
   });
   const draw = (fault) => {
     const value = shown(valueOf(field.name));
-    const writing = has(control) && parsed(control.value, field) === (draft.recipe[field.name] ?? null);
-    if (!writing && control.value !== value && !(has(control) && control.value.trim() === "")) control.value = value;
+    // "3." on the way to "3.5" is the same number; an empty field stands for the default.
+    const written = parsed(control.value, field);
+    const same = written === valueOf(field.name) || (written === null && !(field.name in draft.recipe));
+    if (!(has(control) && same)) control.value = value;
     control.setAttribute("placeholder", shown(defaultOf(field.name, modelOf(draft.model))));
     for (const [name, at] of [["aria-valuenow", valueOf(field.name)], ["aria-valuemin", field.min], ["aria-valuemax", field.max]]) {
       if (typeof at === "number") control.setAttribute(name, at);

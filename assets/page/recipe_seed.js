@@ -43,12 +43,16 @@ export class SeedField {
     }
     const once = !draft.locked && draft.seed.trim() !== "";
     const last = !draft.locked && !once && draft.last !== "";
-    setText(
-      this.words,
-      draft.locked ? "Kept: the same seed each time." : once ? "For the next take; then a new one each time." : last ? "Last: " : "Drawn anew for each take.",
-    );
+    setText(this.words, this.told(once, last));
     setText(this.last, last ? draft.last : "");
     this.again.hidden = !last;
     this.frame.draw(fault);
+  }
+
+  told(once, last) {
+    if ((draft.locked || once) && draft.copies > 1) return "For the first take; the others get new ones.";
+    if (draft.locked) return "Kept: the same seed each time.";
+    if (once) return "For the next take; then a new one each time.";
+    return last ? "Last: " : "Drawn anew for each take.";
   }
 }
