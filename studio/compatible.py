@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipelines.base import Pipeline, Task
 from pipelines.errors import BadInput
 from reuse import Difference, FileHashes, NotCompatible, ReuseError, differences, resolve
+from studio import flowcache
 from studio.chapter import CARRIED, Chapter, recipe_at
 from studio.keys import Keys
 from studio.library import Library
@@ -26,10 +27,11 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
 
 
 def refuse_unfit(pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHashes) -> None:
-    """Raises BadInput as `refuse_unused_inputs` does for any chapter, and NotCompatible if a later
-    chapter cannot follow the first."""
+    """Raises BadInput for what the model does not look at or cannot do in any chapter, and
+    NotCompatible if a later chapter cannot follow the first."""
     for chapter in chapters:
         refuse_unused_inputs(chapter.recipe, pipeline)
+        flowcache.refuse_unless_able(pipeline, chapter.recipe)
         if chapter.first:
             refuse_other_boundary(chapters[0].recipe, chapter.recipe, hashes)
 

@@ -44,6 +44,11 @@ SHOWN: Mapping[str, Shown] = {
     "causal_block": Shown("Causal block", "more", "Latent frames that are made together."),
     "ar_step": Shown("Stagger", "more", "Steps a block lags behind the one before; 0: none."),
     "condition_noise": Shown("Noise at the seams", "more", "On the frames carried over, in ‰."),
+    "flowcache": Shown("FlowCache", "flowcache"),
+    "flowcache_threshold": Shown("Threshold", "flowcache", step=0.01),
+    "flowcache_warmup": Shown("Warm-up", "flowcache"),
+    "flowcache_attention": Shown("Attention", "flowcache"),
+    "kv_budget": Shown("Chunks kept in view", "flowcache"),
 }
 
 

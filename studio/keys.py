@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.base import Pipeline
 from reuse import FileHashes, digest, resolve, segment_id
-from studio import media
+from studio import flowcache, media
 from studio.chapter import Chapter
 from studio.recipe import Recipe
 
@@ -61,6 +61,7 @@ class Keys:
                 "encoder": of_encoders,
                 "coding": media.CODING,
                 **resolve(pipeline.segment_inputs(chapter.recipe), hashes),
+                **flowcache.key_fields(chapter.recipe),
             }
             own.append(ChapterKeys(chapter.first, parts, segment_fields))
 

@@ -43,6 +43,20 @@ class Setting:
         return self.width * self.height * self.frames
 
 
+def pace_name(recipe: Recipe) -> str:
+    """The model, with the settings of FlowCache behind it where that is on: each has its pace."""
+    if recipe.flowcache == "off":
+        return recipe.model
+    settings = (
+        recipe.flowcache,
+        recipe.flowcache_threshold,
+        recipe.flowcache_warmup,
+        recipe.flowcache_attention,
+        recipe.kv_budget,
+    )
+    return " ".join(map(str, (recipe.model, *settings)))
+
+
 class Pace:
     """The table over an open database. Its methods raise sqlite3.Error."""
 
@@ -54,7 +68,7 @@ class Pace:
     ) -> None:
         """Remembers a finished segment of F frames: its denoising steps and their seconds, and the
         seconds of what came after (decoding, writing)."""
-        setting = (recipe.model, recipe.width, recipe.height, F, Setting.of(recipe).guided)
+        setting = (pace_name(recipe), recipe.width, recipe.height, F, Setting.of(recipe).guided)
         with self.database.writing():
             self.database.execute(
                 "INSERT INTO pace (model, width, height, frames, guided, steps, denoise, other,"
@@ -76,9 +90,10 @@ class Pace:
         """How long generating these segments (from 0) will take, loading left out.
 
         By the newest segments of the same setting; else by the setting of this model that is
-        nearest in pixels, in proportion to them. None if the model has not run here yet.
+        nearest in pixels, in proportion to them. FlowCache that has not run here yet goes by the
+        pace without it. None if the model has not run here yet.
         """
-        by_setting = self._by_setting(recipe.model)
+        by_setting = self._by_setting(pace_name(recipe)) or self._by_setting(recipe.model)
         if not by_setting:
             return None
         asked = Setting.of(recipe)

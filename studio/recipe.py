@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines import catalogue
 from pipelines.errors import BadInput
+from pipelines.flowcache import with_preset
 
 MAX_PROMPT = 20_000
 MAX_SEED = 2**53 - 1
@@ -43,6 +44,17 @@ class Recipe(BaseModel):
     ar_step: int = Field(0, ge=0, le=1000, description="Steps a chunk lags behind the one before.")
     causal_block: int = Field(1, ge=1, le=1000, description="Latent frames in one causal chunk.")
     condition_noise: int = Field(0, ge=0, le=60, description="Noise on the motion boundary, /1000.")
+    flowcache: Literal["off", "exact", "flow", "teacache"] = Field(
+        "off", description="What is left out while denoising. exact: only what changes nothing."
+    )
+    flowcache_threshold: float = Field(
+        0.1, ge=0, le=10, description="Change that may add up before a chunk is computed again."
+    )
+    flowcache_warmup: int = Field(5, ge=0, le=1000, description="First steps, always computed.")
+    flowcache_attention: Literal["auto", "causal", "bidirectional"] = Field(
+        "auto", description="What a chunk looks at. auto: as the causal block says."
+    )
+    kv_budget: int = Field(0, ge=0, le=1000, description="Finished chunks to look at; 0: all.")
 
     @classmethod
     def make(cls, model: str, **given: Any) -> Recipe:
@@ -52,6 +64,7 @@ class Recipe(BaseModel):
         """
         entry = catalogue.find(model)
         chosen = {name: value for name, value in given.items() if value is not None}
+        chosen = with_preset(chosen, entry.family)
         try:
             recipe = cls(**{**entry.defaults, **chosen, "model": entry.id})
         except ValidationError as error:
@@ -66,6 +79,8 @@ class Recipe(BaseModel):
             chosen["model"] = entry.id
             if entry.id != self.model:
                 chosen = {**entry.defaults, "segments": self.segments, **chosen}
+        if "flowcache" in chosen:
+            chosen = with_preset(chosen, catalogue.find(chosen.get("model", self.model)).family)
         try:
             recipe = Recipe(**{**self.model_dump(), **chosen})
         except ValidationError as error:

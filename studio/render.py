@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pipelines.base import Pipeline, Plan, SegmentOutput, Step, Tensors
 from pipelines.errors import BadInput
 from reuse import DiskFull, Entry
-from studio import media, seeds, software
+from studio import flowcache, media, seeds, software
 from studio.assemble import RESULT, VIDEO, assemble
 from studio.chapter import Chapter, plan_of, recipe_at
 from studio.clock import Clock
@@ -159,6 +159,7 @@ class _Run:
 
         self.clock.stage = "denoise"
         noise = seeds.generator(self.seeds[i], i)
+        flowcache.attach(self.pipeline, recipe)
         output = self.pipeline.generate(recipe, inputs, i, boundary, noise, on_step)
         first, end = self.plan.chain.new_frames(i)
         if len(output.frames) != end - first:
@@ -182,6 +183,8 @@ class _Run:
                 "forwards": {"computed": output.forwards, "skipped": output.forwards_skipped},
                 "software": software.versions(),
             }
+            if output.skip_map is not None:
+                manifest["flowcache"] = output.skip_map.to_json()
             self.refuse_changed_files()
             entry = staging.publish("segments", self.keys.segments[i], manifest)
         self.sources[i] = "generated"

@@ -10,6 +10,7 @@ from pipelines import catalogue
 from pipelines.base import Capabilities, Task
 from pipelines.catalogue import Model
 from pipelines.errors import BadInput
+from studio import flowcache
 from studio.library import Library
 from studio.models import Added, hub_page, size_on_disk
 from studio.render import Rendered
@@ -63,6 +64,7 @@ def take_report(library: Library, take: Take) -> dict[str, Any]:
         "baseline": row.baseline,
         "stars": row.stars,
         "note": row.note,
+        "flowcache": flowcache.told(library, take),
         "segments": segments,
     }
 

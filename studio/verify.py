@@ -11,7 +11,7 @@ import numpy as np
 
 from pipelines.base import Pipeline, Step, Tensors, joined
 from reuse import Entry, Fault, NotCompatible, ReuseError
-from studio import media, seeds
+from studio import flowcache, media, seeds
 from studio.chapter import plan_of
 from studio.compatible import differing
 from studio.encoded import ENCODED, encode, origins
@@ -74,6 +74,7 @@ def recompute(
         parts = keys.of_segment(part.index).parts
         inputs = joined({name: encoded[stored] for name, stored in parts.items()})
         recipe = take.recipe_of(part.index)
+        flowcache.attach(pipeline, recipe)
         output = pipeline.generate(recipe, inputs, part.index, boundary, noise, on_step)
         differs, boundary = _compare(library, part, output.frames, output.boundary, take)
         found.append(Recomputed(part.index, differs))

@@ -6,8 +6,16 @@ compression (their keys and values), attention (how a transformer is made to use
 (the rows of a segment), skipmap (what was left out). Nothing heavy is imported with this file.
 """
 
-from pipelines.flowcache.attach import disable_flowcache, enable_flowcache
+from pipelines.flowcache.attach import check_mode, disable_flowcache, enable_flowcache
 from pipelines.flowcache.config import FlowCacheConfig
+from pipelines.flowcache.presets import with_preset
 from pipelines.flowcache.skipmap import SkipMap
 
-__all__ = ["FlowCacheConfig", "SkipMap", "disable_flowcache", "enable_flowcache"]
+__all__ = [
+    "FlowCacheConfig",
+    "SkipMap",
+    "check_mode",
+    "disable_flowcache",
+    "enable_flowcache",
+    "with_preset",
+]

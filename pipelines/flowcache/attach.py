@@ -9,7 +9,7 @@ from pipelines.errors import BadInput
 from pipelines.flowcache.config import FlowCacheConfig
 
 if TYPE_CHECKING:
-    from pipelines.base import Pipeline
+    from pipelines.base import Capabilities, Pipeline
 
 
 def enable_flowcache(pipe: Pipeline, config: FlowCacheConfig) -> None:
@@ -18,14 +18,19 @@ def enable_flowcache(pipe: Pipeline, config: FlowCacheConfig) -> None:
     All state is made for one segment and goes with it; the transformer may be loaded anew at any
     time. Raises BadInput if the model cannot do `config.mode`.
     """
+    check_mode(pipe.capabilities, config)
     if config.mode == "off":
         disable_flowcache(pipe)
-        return
-    modes = pipe.capabilities.flowcache_modes
-    if config.mode not in modes:
+    else:
+        pipe.velocity_of = partial(_velocity_of, config)
+
+
+def check_mode(capabilities: Capabilities, config: FlowCacheConfig) -> None:
+    """Raises BadInput, naming what there is, unless a model can do what the settings ask for."""
+    modes = capabilities.flowcache_modes
+    if config.mode not in ("off", *modes):
         can = f"Use one of off, {', '.join(modes)}." if modes else "This model has none: use off."
         raise BadInput("flowcache", config.mode, can)
-    pipe.velocity_of = partial(_velocity_of, config)
 
 
 def disable_flowcache(pipe: Pipeline) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from studio import actions
+from studio import actions, flowcache
 from studio.api.studio import Studio
 from studio.disk_use import DiskUse
 from studio.errors import TakeUnknown
@@ -98,6 +98,7 @@ def routes(studio: Studio) -> APIRouter:
             "recipe": chapters[0]["recipe"],
             "timings": told.timings,
             "software": told.software,
+            "flowcache": flowcache.told(library, told),
         }
 
     @router.post("/api/takes/{take_id}/accept")

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.errors import BadInput
+from pipelines.flowcache import SkipMap
 from studio import actions
 from studio.cli.main import CancelOnSignal
 from studio.cli.progress import Progress
@@ -124,6 +125,8 @@ def _show(options: argparse.Namespace) -> Answer:
             ]
         elif name == "chapters":
             lines += _chapters_in_words(value, width)
+        elif name == "flowcache":
+            lines += _flowcache_in_words(value, width)
         elif isinstance(value, dict):
             lines += [f"{name}.{k:<{max(width - len(name) - 1, 0)}}  {v}" for k, v in value.items()]
         else:
@@ -141,6 +144,21 @@ def _chapters_in_words(chapters: list[dict[str, Any]], width: int) -> list[str]:
             for name, value in new.items()
             if value != old[name]
         ]
+    return lines
+
+
+def _flowcache_in_words(maps: list[dict[str, Any] | None], width: int) -> list[str]:
+    """A picture of each segment that FlowCache made: a line for a chunk, a column for a step."""
+    lines = []
+    for index, fields in enumerate(maps):
+        if fields is None:
+            continue
+        skipped = SkipMap.from_json(fields)
+        share = skipped.passes / skipped.plain_passes
+        lines.append(f"{'flowcache ' + str(index + 1):<{width}}  {share:.0%} computed")
+        lines += [f"{'':<{width}}  {line}" for line in skipped.lines()]
+    if lines:
+        lines.append(f"{'':<{width}}  # computed  - reused  k keys and values only  . not run")
     return lines
 
 

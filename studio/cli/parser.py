@@ -104,6 +104,15 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
     add("--ar-step", type=_number("ar_step", int), metavar="N", help="steps a chunk lags behind")
     add("--causal-block", type=_number("causal_block", int), metavar="N", help="frames of a chunk")
     add("--condition-noise", type=_number("condition_noise", int), metavar="N")
+    add(
+        "--flowcache",
+        metavar="MODE",
+        help="off, exact, flow or teacache; slow and fast are flow with the paper's settings",
+    )
+    add("--flowcache-threshold", type=_number("flowcache_threshold", float), metavar="X")
+    add("--flowcache-warmup", type=_number("flowcache_warmup", int), metavar="N")
+    add("--flowcache-attention", metavar="HOW", help="auto, causal or bidirectional")
+    add("--kv-budget", type=_number("kv_budget", int), metavar="CHUNKS", help="0 for all")
 
 
 def _seeds(parser: argparse.ArgumentParser, of_what: str) -> None:
