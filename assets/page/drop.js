@@ -1,6 +1,6 @@
 // A result file dropped on the page, or chosen: its recipe and its seeds come back, and its session
 // if the library has it.
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { commands, run } from "./commands.js";
 import { h } from "./dom.js";
 import { openSession, show } from "./store.js";
@@ -53,11 +53,10 @@ export function mountDrop(element) {
 
 // True if the file was of use.
 export async function openFile(file) {
-  if (SOUND.test(file.name) || file.type.startsWith("audio/")) return give("audio", file);
+  if (SOUND.test(file.name) || file.type.startsWith("audio/")) return give("audio", file, "is no result");
   const isPicture = file.type.startsWith("image/");
   if (!RESULT.test(file.name)) {
-    if (isPicture) return give("image", file);
-    return no(`${file.name} is not a result: open an mp4 or a png that was made here.`);
+    return isPicture ? give("image", file, "is no result") : no(`${file.name} is no result: open an mp4 or a png that was made here.`);
   }
   if (file.size > MOST_BYTES) return no(`${file.name} is too large to be a result.`);
   const form = new FormData();
@@ -66,8 +65,9 @@ export async function openFile(file) {
   try {
     told = await post("/api/open", form);
   } catch (error) {
-    if (error.status === 422 && isPicture && takes("image")) return give("image", file);
-    return no(error.status === 422 ? `${file.name}: ${error.fix ?? error.message}` : error.message);
+    if (error.status !== 422) return no(error.message);
+    const none = error.fix?.startsWith("It holds no recipe");
+    return none && isPicture ? give("image", file, "holds no recipe of Retake") : no(`${file.name}: ${error.fix ?? error.message}`);
   }
   return told.take ? showTake(told) : bringBack(file.name, told);
 }
@@ -97,12 +97,14 @@ function bringBack(name, told) {
   return true;
 }
 
-function takes(kind) {
-  return Boolean(commands.setInput) && (commands.takesInput?.(kind) ?? true);
-}
-
-async function give(kind, file) {
-  if (!commands.setInput) return no(`${file.name} holds no recipe.`);
+// A file that is no result may still be what the model starts from.
+async function give(kind, file, otherwise) {
+  const id = run("draftRecipe")?.model;
+  const known = await get("/api/models").catch(() => []);
+  const model = known.find((one) => one.id === id);
+  if (!model?.[`takes_${kind}`] || !commands.setInput) {
+    return no(`${file.name} ${otherwise}${model ? `, and ${model.name} takes no ${NAMES[kind]}` : ""}.`);
+  }
   await run("setInput", kind, file);
   return true;
 }

@@ -52,7 +52,7 @@ export class ModelCard {
       ["Encoder outputs", model.encoder_reuse ? "reused" : "computed each time"],
       ["Kept segments", model.segment_reuse ? "reused" : "one segment a take"],
       ["FlowCache", model.flowcache_modes.join(", ") || "no"],
-      ["Sizes", model.sizes.map(([w, h2]) => `${w} × ${h2}`).join(", ")],
+      ["Sizes", model.sizes.map(([width, height]) => `${width}\u00a0×\u00a0${height}`).join(", ")],
       ["Licence", licence(model)],
       ["On disk", model.size_on_disk ? bytes(model.size_on_disk) : "nothing yet"],
       ["Needs", model.needs],

@@ -406,17 +406,28 @@ def test_a_result_of_another_library_fills_the_recipe(served, server, open_page)
 
 def test_what_holds_no_recipe_is_told_in_words(page):
     drop(page, b"hello", "notes.txt", "text/plain")
-    expect(page.get_by_test_id("toast")).to_contain_text("notes.txt is not a result")
+    expect(page.get_by_test_id("toast")).to_contain_text("notes.txt is no result")
 
 
-def test_a_picture_without_a_recipe_is_refused_in_words(served, open_page):
+def test_a_picture_without_a_recipe_starts_a_video_or_is_refused(served, open_page, tiny):
     page = open_page(served[0].address, away=True)
     drop(page, PNG, "cat.png", "image/png")
-    expect(page.get_by_test_id("toast").first).to_contain_text("Starter takes no picture")
+    toast = page.get_by_test_id("toast")
+    expect(toast).to_have_text(
+        "cat.png holds no recipe of Retake, and Starter takes no picture.", use_inner_text=True
+    )
+    drawer = open_drawer(page, "Models")
+    drawer.get_by_label("A folder on this machine").fill(str(tiny))
+    drawer.get_by_role("button", name="Add folder").click()
+    mine = drawer.get_by_role("listitem").filter(has_text=tiny.name)
+    mine.get_by_role("button", name="Use this model").click()
+    drop(page, PNG, "cat.png", "image/png")
+    expect(page.get_by_role("form").locator("img")).to_be_visible()
 
 
 PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAAAAABWESUoAAAAGElEQVR42mNsYMAPmBhGFYwqGFUwQhUA"
+    "AJe+AMD8WknZAAAAAElFTkSuQmCC"
 )
 
 
