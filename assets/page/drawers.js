@@ -1,6 +1,6 @@
 // What opens over the page from the right: history, models, keys. One at a time, in a dialog of the
 // browser: Escape closes it, the focus stays inside and goes back to where it was.
-import { commands, run } from "./commands.js";
+import { commands } from "./commands.js";
 import { button, h, setText } from "./dom.js";
 import { mountDrop, openFile } from "./drop.js";
 import { history } from "./history.js";
@@ -19,8 +19,6 @@ export function mount(element) {
     openKeys: () => drawer.open(keySheet),
     openFile: (file) => openFile(file).then((opened) => opened && drawer.close()),
   });
-  // The files of the library that a person wants back: for the keyboard and the phone.
-  element.addEventListener("openfile", (event) => run("openFile", event.detail));
 }
 
 class Drawer {

@@ -1,5 +1,6 @@
 // The history drawer: everything that was made, found by its words, its model, its stars, its day.
 import { get, part, post, remove } from "./api.js";
+import { run } from "./commands.js";
 import { button, h, setText } from "./dom.js";
 import { bytes } from "./format.js";
 import { modelName, sessionCard, TakeCard } from "./history_card.js";
@@ -62,7 +63,7 @@ class History {
     input.addEventListener("change", () => {
       const [file] = input.files;
       input.value = "";
-      if (file) this.element.dispatchEvent(new CustomEvent("openfile", { bubbles: true, detail: file }));
+      if (file) run("openFile", file);
     });
     return h("span", {}, button("Open a result file", { text: true, class: "small", onclick: () => input.click() }), input);
   }

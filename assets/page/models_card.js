@@ -33,7 +33,7 @@ export class ModelCard {
     this.progress = h("div", { class: "model-progress", hidden: true }, this.bar, h("div", { class: "models-row" }, this.arriving, this.cancel));
     this.ended = h("p", { class: "model-ended", role: "status" });
     this.element = h(
-      "article", { class: "model", role: "listitem" },
+      "div", { class: "model", role: "listitem" },
       h("header", { class: "model-head" }, h("h3", {}, this.name), this.badge),
       this.note, this.facts, this.problem, this.progress, this.ended, this.offer, this.actions,
     );
