@@ -237,13 +237,35 @@ def _doctor(options: argparse.Namespace) -> Answer:
 
 
 def _bench(options: argparse.Namespace) -> Answer:
-    from studio import bench
-
     with CancelOnSignal() as signals:
-        told = bench.reuse(
-            options.model, options.segments, options.steps, Progress(lambda: signals.asked)
-        )
+        progress = Progress(lambda: signals.asked)
+        if options.what == "flowcache":
+            return _bench_flowcache(options, progress)
+        from studio import bench
+
+        told = bench.reuse(options.model, options.segments, options.steps, progress)
     return told, bench.table(told), 0
+
+
+def _bench_flowcache(options: argparse.Namespace, progress: Progress) -> Answer:
+    if options.growth:
+        from studio import bench_growth
+
+        told = bench_growth.growth(full=options.full, on_event=progress)
+        return told, bench_growth.table(told), 0
+    from studio import bench_flowcache, bench_plot
+
+    if options.plot is not None:
+        bench_plot.check(options.plot)
+    told = bench_flowcache.flowcache(
+        options.model,
+        options.prompts,
+        bench_flowcache.STEPS if options.steps is None else options.steps,
+        on_event=progress,
+    )
+    if options.plot is not None:
+        bench_plot.draw(told, options.plot)
+    return told, bench_flowcache.table(told), 0
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], Answer]] = {

@@ -212,9 +212,24 @@ def _doctor(commands: argparse._SubParsersAction) -> None:
 
 
 def _bench(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("bench", help="measure what reuse saves")
-    parser.add_argument("what", choices=["reuse"])
+    parser = commands.add_parser("bench", help="measure what reuse and FlowCache save")
+    parser.add_argument("what", choices=["reuse", "flowcache"])
     parser.add_argument("--model", default="starter", metavar="ID")
-    parser.add_argument("--segments", type=_number("segments", int), default=4, metavar="S")
     parser.add_argument("--steps", type=_number("steps", int), metavar="K")
+    reuse = parser.add_argument_group("reuse")
+    reuse.add_argument("--segments", type=_number("segments", int), default=4, metavar="S")
+    flowcache = parser.add_argument_group("flowcache")
+    flowcache.add_argument(
+        "--prompts", type=_number("prompts", int), default=12, metavar="N", help="clips to measure"
+    )
+    flowcache.add_argument("--plot", type=Path, metavar="FILE", help="draw the table as a PNG")
+    flowcache.add_argument(
+        "--growth",
+        action="store_true",
+        help="work and memory at 4 to 64 chunks instead, on a model of SkyReels-V2-1.3B's shape "
+        "with random weights and a sixth of its width",
+    )
+    flowcache.add_argument(
+        "--full", action="store_true", help="with --growth: the whole width and 960 x 544 pixels"
+    )
     _common(parser)
