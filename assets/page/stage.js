@@ -83,7 +83,8 @@ class Stage {
     const ended = lastEnded();
     // A job that is done is shown until its take is there; one that is not, as far as it came.
     const wasHere = this.scene.kind === "live" && this.scene.job.id === ended?.id;
-    const made = job ?? (ended && (ended.state !== "done" || wasHere) ? ended : null);
+    const came = ended?.state === "done" ? wasHere : ended?.progress.done?.length > 0;
+    const made = job ?? (came ? ended : null);
     if (made) return { kind: "live", key: `job ${made.id}`, takes: [], job: made, parts: this.live.finished(made) };
     if (store.state?.session && !store.session) return { ...this.scene, kind: "wait" };
     return { kind: "empty", key: "empty", takes: [], job: null };
@@ -92,7 +93,6 @@ class Stage {
   draw() {
     const before = this.scene;
     const scene = (this.scene = this.look());
-    this.panel.dataset.kind = scene.kind;
     if (scene.kind === "wait") return;
     this.opens = before.key !== scene.key;
     if (this.opens) {
@@ -100,6 +100,8 @@ class Stage {
       this.exports.close();
     }
     this.drawCells(before);
+    const bare = !this.cells.length && !this.previewMode();
+    this.panel.dataset.bare = bare;
     this.empty.hidden = scene.kind !== "empty" || Boolean(troubled());
     this.live.draw(scene.job, this.previewMode());
     this.notice.draw();
