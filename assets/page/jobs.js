@@ -98,19 +98,32 @@ async function stop(job) {
   await poll();
 }
 
+async function leave(job) {
+  store.state.jobs = store.state.jobs.filter((other) => other.id !== job.id);
+  changed();
+  await attempt(() => post(`/api/jobs/${job.id}/cancel`));
+  await poll();
+}
+
 // One waiting job: what it is, up, down, out of the queue.
 function item(items, job, i, rest) {
   let one = items.get(job.id);
   if (!one) {
     const words = h("span", { class: "queue-words" });
-    const move = (before) => attempt(() => post(`/api/jobs/${job.id}/move`, { before })).then(poll);
-    const up = button("Earlier", { icon: "up", class: "small quiet" });
-    const down = button("Later", { icon: "down", class: "small quiet" });
-    const out = button("Take out of the queue", { icon: "close", class: "small quiet", onclick: () => stop(job) });
-    one = { element: h("li", {}, words, up, down, out), words, up, down, move };
+    const move = (by) => {
+      const before = by < 0 ? one.rest[one.place - 1].id : (one.rest[one.place + 2]?.id ?? null);
+      // The page changes at once; the studio is told, and what it says afterwards counts.
+      const { jobs } = store.state;
+      const at = jobs.findIndex((other) => other.id === job.id);
+      jobs.splice(at + by, 0, ...jobs.splice(at, 1));
+      changed();
+      return attempt(() => post(`/api/jobs/${job.id}/move`, { before })).then(poll);
+    };
+    const up = button("Earlier", { icon: "up", class: "small quiet", onclick: () => move(-1) });
+    const down = button("Later", { icon: "down", class: "small quiet", onclick: () => move(1) });
+    const out = button("Take out of the queue", { icon: "close", class: "small quiet", onclick: () => leave(job) });
+    one = { element: h("li", {}, words, up, down, out), words, up, down };
     items.set(job.id, one);
-    up.addEventListener("click", () => one.move(one.rest[one.place - 1]?.id));
-    down.addEventListener("click", () => one.move(one.rest[one.place + 2]?.id ?? null));
   }
   const kind = job.kind === "retake" ? `from segment ${job.keep + 1}` : "from the start";
   const seeds = [...new Set(job.seeds.slice(job.keep))];

@@ -124,6 +124,7 @@ export class ActionBar {
     this.refused = null;
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
+      if (!this.subject()) return;
       const answer = await post("/api/estimate", this.order()).then(
         (estimate) => ({ estimate }),
         (error) => ({ refused: error.message }),
