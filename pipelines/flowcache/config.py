@@ -9,7 +9,8 @@ from pipelines.errors import BadInput
 
 MODES = ("off", "exact", "flow", "teacache")
 ATTENTION = ("auto", "causal", "bidirectional")
-EXTRAPOLATION = ("hold", "linear")
+EXTRAPOLATION = ("linear", "hold")
+WEIGHTING = ("signal", "none")
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,9 @@ class FlowCacheConfig:
     """exact: chunks that are finished or have not begun cost nothing. flow: also, each chunk
     reuses its own velocity while it moves little. teacache: also, all chunks reuse theirs while
     the timestep embedding moves little."""
-    threshold: float = 0.1
+    threshold: float = 0.07
     """How much change may add up before a velocity is computed again."""
-    warmup: int = 5
+    warmup: int = 2
     """Steps at the start of each chunk that are always computed."""
     kv_budget: int | None = None
     """Chunks of finished keys and values that are kept; None for all."""
@@ -33,13 +34,18 @@ class FlowCacheConfig:
     otherwise all of the segment."""
     chunk: int = 5
     """Latent frames of a chunk where the recipe has no causal blocks to be chunks."""
-    extrapolate: str = "hold"
-    """What a reused velocity is: the last one computed, or the line through the last two."""
+    extrapolate: str = "linear"
+    """What `flow` reuses. linear: it goes on along the line through the last two velocities that
+    were computed; hold: the last one itself, as in the paper."""
+    weighting: str = "signal"
+    """How the change of a step counts in `flow`. signal: by how fast the ratio of signal to noise
+    changes where the step is; none: as in the paper."""
 
     def __post_init__(self) -> None:
         _one_of("flowcache", self.mode, MODES)
         _one_of("flowcache_attention", self.attention, ATTENTION)
         _one_of("flowcache_extrapolate", self.extrapolate, EXTRAPOLATION)
+        _one_of("flowcache_weighting", self.weighting, WEIGHTING)
         if not math.isfinite(self.threshold) or self.threshold < 0:
             raise BadInput("flowcache_threshold", self.threshold, "Use 0 or a positive number.")
         _whole("flowcache_warmup", self.warmup, 0)

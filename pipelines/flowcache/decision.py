@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 
@@ -33,9 +35,29 @@ def always_computed(step: int, steps: int, warmup: int) -> bool:
     return step < max(warmup, 1) or step == steps - 1
 
 
-def line_through(
+def signal_weight(sigma: float) -> float:
+    """What a change at noise level `sigma` counts, 1 on average over all levels.
+
+    log((1 - sigma) / sigma), the log of signal to noise, moves by 1 / (sigma (1 - sigma)) times
+    the step: a step that is short in sigma can be long in this, near either end. Errors made
+    there show in the picture as much as any, but ||v dt|| hardly counts them.
+    """
+    return WEIGHT / (sigma * (1 - sigma) + SOFT)
+
+
+SOFT = 0.005
+"""Keeps the weight finite at the ends."""
+WEIGHT = 1 / (4 / math.sqrt(1 + 4 * SOFT) * math.atanh(1 / math.sqrt(1 + 4 * SOFT)))
+
+
+def line_on(
     earlier: tuple[float, torch.Tensor], later: tuple[float, torch.Tensor], sigma: float
 ) -> torch.Tensor:
-    """The velocity at noise level `sigma`, on the line through two (sigma, velocity)."""
+    """The velocity at noise level `sigma`, on the line through two (sigma, velocity), but no
+    further beyond the later one than `REACH` of the way between them: then it holds. What two
+    velocities differ by is partly noise, and grows with the way."""
     (s0, v0), (s1, v1) = earlier, later
-    return torch.lerp(v0, v1, (sigma - s0) / (s1 - s0))
+    return torch.lerp(v1, v0, -min((sigma - s1) / (s1 - s0), REACH))
+
+
+REACH = 0.5

@@ -10,10 +10,11 @@ import torch
 from pipelines.flowcache.config import FlowCacheConfig
 from pipelines.flowcache.decision import (
     always_computed,
-    line_through,
+    line_on,
     relative_change,
     relative_distance,
     reuse,
+    signal_weight,
 )
 from pipelines.flowcache.timeline import Timeline
 
@@ -29,7 +30,7 @@ class ChunkState:
     """(sigma, velocity) of its last two computed steps."""
     accumulated: float = 0.0
     change: float = 0.0
-    """L1rel of its last step."""
+    """L1rel of its last step, weighted."""
 
 
 class Branch:
@@ -50,13 +51,8 @@ class Branch:
         state.computed = [*state.computed[-1:], (known.sigmas[known.step(row)], velocity)]
 
     def velocity(self, row: int, chunk: int) -> torch.Tensor:
-        """What a chunk moves with in this row, `[1, C, n, h, w]`."""
-        known, computed = self.timeline.chunks[chunk], self.states[chunk].computed
-        sigma, last = computed[-1]
-        now = known.sigmas[known.step(row)]
-        if now == sigma or self.config.extrapolate == "hold" or len(computed) < 2:
-            return last
-        return line_through(computed[0], computed[1], now)
+        """What a chunk moves with in this row, `[1, C, n, h, w]`: the last that was computed."""
+        return self.states[chunk].computed[-1][1]
 
     def after(self, row: int, velocities: torch.Tensor, latents: torch.Tensor) -> None:
         """Sees what the row moves with and from where, both `[1, C, Fo, h, w]`."""
@@ -76,6 +72,14 @@ class FlowBranch(Branch):
                 chosen.append(chunk.index)
         return chosen
 
+    def velocity(self, row: int, chunk: int) -> torch.Tensor:
+        known, computed = self.timeline.chunks[chunk], self.states[chunk].computed
+        sigma, last = computed[-1]
+        now = known.sigmas[known.step(row)]
+        if now == sigma or self.config.extrapolate == "hold" or len(computed) < 2:
+            return last
+        return line_on(*computed, now)
+
     def after(self, row: int, velocities: torch.Tensor, latents: torch.Tensor) -> None:
         moved = [self.timeline.chunks[index] for index in self.timeline.moving[row]]
         changes = [
@@ -88,6 +92,8 @@ class FlowBranch(Branch):
         ]
         # One wait for the device, not one a chunk.
         for chunk, change in zip(moved, torch.stack(changes).tolist(), strict=True):
+            if self.config.weighting == "signal":
+                change *= signal_weight(chunk.sigmas[chunk.step(row)])
             self.states[chunk.index].change = change
 
 

@@ -12,10 +12,11 @@ from pipelines.errors import BadInput
 from pipelines.flowcache import FlowCacheConfig
 from pipelines.flowcache.decision import (
     always_computed,
-    line_through,
+    line_on,
     relative_change,
     relative_distance,
     reuse,
+    signal_weight,
 )
 from pipelines.flowcache.policy import FlowBranch, TeaBranch
 from pipelines.flowcache.timeline import make_timeline
@@ -90,14 +91,22 @@ def test_the_first_steps_and_the_last_one_are_always_computed():
     assert all(always_computed(step, 3, 5) for step in range(3))
 
 
-def test_a_line_goes_through_both_velocities_and_on():
+def test_a_velocity_goes_on_along_its_line_for_half_of_the_way_and_then_holds():
     a, b = torch.tensor([1.0]), torch.tensor([3.0])
-    for sigma, wanted in ((0.8, 1.0), (0.6, 3.0), (0.5, 4.0)):
-        assert line_through((0.8, a), (0.6, b), sigma).item() == pytest.approx(wanted)
+    for sigma, wanted in ((0.6, 3.0), (0.55, 3.5), (0.5, 4.0), (0.4, 4.0), (0.0, 4.0)):
+        assert line_on((0.8, a), (0.6, b), sigma).item() == pytest.approx(wanted)
+
+
+def test_a_step_weighs_by_the_signal_and_one_on_average():
+    levels = torch.linspace(0, 1, 100_001).tolist()
+    weights = [signal_weight(sigma) for sigma in levels]
+    assert sum(weights) / len(weights) == pytest.approx(1, abs=1e-3)
+    assert weights[0] == pytest.approx(weights[-1])
+    assert min(weights) == weights[50_000]
 
 
 def test_chunks_of_one_row_decide_differently_when_one_moves_more():
-    branch = FlowBranch(FlowCacheConfig("flow", threshold=0.2, warmup=1), timeline(ar_step=0))
+    branch = FlowBranch(FlowCacheConfig("flow", threshold=0.1, warmup=1), timeline(ar_step=0))
     rows = drive(branch, (0.1, 1.0, 4.0))
     counts = [sum(index in row for row in rows) for index in range(3)]
     assert counts[0] < counts[1] < counts[2]
@@ -168,6 +177,7 @@ def test_the_last_chunk_may_be_shorter():
         ({"mode": "fast"}, "flowcache"),
         ({"attention": "sideways"}, "flowcache_attention"),
         ({"extrapolate": "square"}, "flowcache_extrapolate"),
+        ({"weighting": "heavy"}, "flowcache_weighting"),
         ({"threshold": -0.1}, "flowcache_threshold"),
         ({"threshold": float("nan")}, "flowcache_threshold"),
         ({"warmup": -1}, "flowcache_warmup"),

@@ -20,6 +20,7 @@ EXACT = FlowCacheConfig("exact")
 EVERYTHING = FlowCacheConfig("flow", threshold=0.0)
 NEVER = FlowCacheConfig("flow", threshold=1e9, warmup=1)
 SOME = FlowCacheConfig("flow", threshold=0.03, warmup=1)
+PAPER = FlowCacheConfig("flow", threshold=0.03, warmup=1, extrapolate="hold", weighting="none")
 TEA = FlowCacheConfig("teacache", threshold=1.5, warmup=1)
 EIGHT = {**STAGGERED, "steps": 8}
 
@@ -119,12 +120,18 @@ def test_teacache_looks_at_what_the_model_is_told_of_time_and_rate(pipeline, rec
 
 
 def test_extrapolation_changes_reused_steps_only(pipeline, recipe, some):
-    line = dataclasses.replace(SOME, extrapolate="linear")
-    other = run(pipeline, recipe.but(**EIGHT), line)
+    held = dataclasses.replace(SOME, extrapolate="hold")
+    other = run(pipeline, recipe.but(**EIGHT), held)
     assert difference(some, other) > 0
-    nothing = dataclasses.replace(EVERYTHING, extrapolate="linear")
+    nothing = dataclasses.replace(EVERYTHING, extrapolate="hold")
     recipe = recipe.but(**STAGGERED)
     assert difference(run(pipeline, recipe, EXACT), run(pipeline, recipe, nothing)) == 0.0
+
+
+def test_the_papers_own_rule_can_be_had(pipeline, recipe, some):
+    paper = run(pipeline, recipe.but(**EIGHT), PAPER)
+    assert paper[0].skip_map.lines()[0] == "#--#-###k..."
+    assert difference(some, paper) > 0
 
 
 # Attention over all of the segment

@@ -132,6 +132,8 @@ def test_presets_are_flow_with_the_papers_settings():
     mixed = slow.changed({"flowcache": "fast", "flowcache_warmup": 2})
     assert settings(mixed) == ("flow", 0.15, 2)
     assert settings(slow.changed({"steps": 10})) == ("flow", 0.1, 5)
+    plain = Recipe.make("skyreels-v2-df-1.3b-540p", prompt=PROMPT, flowcache="flow")
+    assert settings(plain) == ("flow", 0.07, 2)
 
 
 def test_each_setting_has_its_own_pace(library, engine):
