@@ -19,7 +19,10 @@ export class Looks {
     this.buttons = LOOKS.map(([name, label, short]) =>
       h(
         "button",
-        { type: "button", class: "stage-look", "aria-label": label, "data-look": name, onclick: () => this.choose(name) },
+        {
+          type: "button", class: "stage-look", "aria-label": label, "data-look": name,
+          onclick: () => this.choose(name),
+        },
         h("span", { class: "stage-wide" }, label),
         h("span", { class: "stage-narrow" }, short),
       ),
@@ -65,8 +68,9 @@ export class Looks {
   }
 
   key(event) {
-    const moves = { ArrowLeft: -STEP, ArrowDown: -STEP, ArrowRight: STEP, ArrowUp: STEP, PageDown: -LEAP, PageUp: LEAP };
-    const to = { Home: 0, End: 100 }[event.key] ?? (event.key in moves ? this.wipe + moves[event.key] : null);
+    const back = { ArrowLeft: STEP, ArrowDown: STEP, PageDown: LEAP }[event.key] ?? 0;
+    const forth = { ArrowRight: STEP, ArrowUp: STEP, PageUp: LEAP }[event.key] ?? 0;
+    const to = { Home: 0, End: 100 }[event.key] ?? (back || forth ? this.wipe + forth - back : null);
     if (to === null) return;
     event.preventDefault();
     this.move(to);

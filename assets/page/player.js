@@ -165,7 +165,7 @@ export class Player {
 
   // Browsers let nothing sound before the first click or key: then it plays without.
   refused(video, error) {
-    if (error.name !== "NotAllowedError" || video.muted) return undefined;
+    if (error.name !== "NotAllowedError" || video.muted || !this.playing) return undefined;
     this.muted = true;
     video.muted = true;
     return video.play().catch(() => undefined);

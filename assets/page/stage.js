@@ -1,6 +1,5 @@
 // The stage: one take, A|B or a grid of up to four under one transport; or what is there already of
 // the take that is being made.
-import { resultOf } from "./api.js";
 import { commands, run } from "./commands.js";
 import { Looks } from "./compare.js";
 import { arrange, button, h, setText } from "./dom.js";
@@ -10,6 +9,7 @@ import { Cell } from "./stage_cell.js";
 import { emptyPicture } from "./stage_empty.js";
 import { ExportMenu } from "./stage_export.js";
 import { Live } from "./stage_live.js";
+import { isImage, itemOf, nameOf, partOf, secondsOf } from "./stage_names.js";
 import { lastEnded, Notice, troubled } from "./stage_notice.js";
 import { Transport } from "./stage_transport.js";
 import { baseline, divergence, jobHere, on, ready, show, store, subscribe, takeOf, target } from "./store.js";
@@ -39,16 +39,24 @@ class Stage {
     this.looks = new Looks(() => this.drawLooks());
     this.live = new Live(redraw);
     this.notice = new Notice(redraw);
-    this.exports = new ExportMenu(() => this.scene.takes.map((take, i) => ({ name: this.nameOf(take, i), take })));
+    this.exports = new ExportMenu(() =>
+      this.scene.takes.map((take, i, takes) => ({ name: nameOf(take, i, takes), take })),
+    );
     this.build(element);
   }
 
   build(element) {
     this.title = h("h2", { class: "panel-title stage-title" });
     this.facts = h("span", { class: "muted stage-facts" });
-    this.accept = button("Accept", { class: "small stage-accept", onclick: () => run("acceptShown", this.scene.takes.at(-1).id) });
-    this.compare = button("Compare with A", { class: "small", onclick: () => this.compareWith(this.scene.takes[0]) });
-    this.close = button("Close comparison", { icon: "close", class: "small quiet", onclick: () => show([baseline()?.id ?? this.scene.takes[0].id]) });
+    this.accept = button("Accept", {
+      class: "small stage-accept", onclick: () => run("acceptShown", this.scene.takes.at(-1).id),
+    });
+    this.compare = button("Compare with A", {
+      class: "small", onclick: () => this.compareWith(this.scene.takes[0]),
+    });
+    this.close = button("Close comparison", {
+      icon: "close", class: "small quiet", onclick: () => show([baseline()?.id ?? this.scene.takes[0].id]),
+    });
     this.close.classList.replace("icon", "stage-close");
     this.close.append(h("span", { class: "stage-wide" }, "Close comparison"));
     this.left = h("div", { class: "stage-left" });
@@ -121,7 +129,7 @@ class Stage {
 
   items() {
     const { kind, takes, job, parts } = this.scene;
-    if (kind === "takes") return takes.map((take, i) => itemOf(take, this.nameOf(take, i)));
+    if (kind === "takes") return takes.map((take, i) => itemOf(take, nameOf(take, i, takes)));
     if (kind !== "live" || !parts) return [];
     const { fps, width, height } = job;
     const gone = "What is finished of this take cannot be played; the take itself is not affected.";
@@ -158,9 +166,9 @@ class Stage {
     player.setLoop(null);
     player.setSound({ sounding: this.cells[0] ?? null });
     if (!this.cells.length) return void player.open([], 0, false);
-    const asked = store.view.at ?? (takes.length > 1 ? this.map.parts : null);
+    const asked = store.view.at ?? this.map?.parts ?? null;
     const goesOn = before.kind === "live" || (before.kind === "takes" && before.session === store.name);
-    const first = kind === "takes" && asked !== null ? this.map.segments[asked]?.[0] : undefined;
+    const first = kind === "takes" ? this.map?.segments[asked]?.[0] : undefined;
     const frame = first ?? (goesOn ? player.frame : 0);
     const opened = kind === "takes" ? takes.length > 1 && Boolean(store.view.opened) : Boolean(parts);
     player.open(this.cells, frame, player.playing || (opened && !calm.matches));
@@ -170,22 +178,15 @@ class Stage {
   mapOf() {
     const { kind, takes, parts } = this.scene;
     if (kind === "live") return parts ? { segments: parts.segments, parts: null, selected: null } : null;
-    if (!takes.length || takes[0].result.endsWith(".png")) return null;
+    if (!takes.length || isImage(takes[0])) return null;
     const longest = takes.reduce((best, take) => (secondsOf(take) > secondsOf(best) ? take : best));
-    const at = takes.length > 1 ? Math.min(...takes.slice(1).map((take) => divergence(takes[0], take))) : null;
+    const at = takes.length > 1 ? partOf(takes) : null;
     const chosen = target();
     const selected = chosen && takes.some((take) => take.id === chosen.take.id) ? chosen.index : null;
     return { segments: longest.frames, parts: at, selected };
   }
 
   // ---------------------------------------------------------------- names and buttons
-
-  nameOf(take, i) {
-    const { takes } = this.scene;
-    if (takes.length === 1) return `${take.baseline ? "Baseline" : "Take"} · ${seedsOf(take, take.baseline ? 0 : take.keep)}`;
-    const told = take.baseline ? "baseline" : seedsOf(take, partOf(takes, take));
-    return takes.length === 2 ? `${"AB"[i]} · ${told}` : told.replace(/^b/, "B");
-  }
 
   labelCell(cell, i) {
     const { takes } = this.scene;
@@ -195,7 +196,7 @@ class Stage {
     cell.side.hidden = !pair;
     cell.name.hidden = takes.length < 3;
     if (!take) return arrange(cell.actions, []);
-    const name = this.nameOf(take, i);
+    const name = nameOf(take, i, takes);
     setText(pair ? cell.side : cell.name, name);
     cell.side.title = `Show ${"AB"[i]} alone, or both (key ${"AB"[i]})`;
     cell.side.setAttribute("aria-pressed", this.side === "ab"[i]);
@@ -214,14 +215,13 @@ class Stage {
   }
 
   drawTop() {
-    const { kind, takes, job } = this.scene;
+    const { takes } = this.scene;
     const one = takes.length === 1 ? takes[0] : null;
     const pair = takes.length === 2;
-    setText(this.title, one ? this.nameOf(one, 0) : takes.length > 2 ? `${takes.length} takes` : kind === "live" ? "A take is being made" : "Stage");
-    if (kind === "live" && !["running", "waiting", "done"].includes(job.state)) setText(this.title, "What is finished");
+    setText(this.title, this.titleOf());
     const n = one?.segment_ids.length;
-    const length = one && !one.result.endsWith(".png") ? `${n} ${n === 1 ? "segment" : "segments"}, ${seconds(one.seconds)}` : "";
-    setText(this.facts, length);
+    const facts = one && !isImage(one) ? `${n} ${n === 1 ? "segment" : "segments"}, ${seconds(one.seconds)}` : "";
+    setText(this.facts, facts);
     arrange(this.left, pair ? [this.looks.element] : [this.title, this.facts]);
     const last = takes.at(-1);
     const offers = (pair || one) && !last.baseline;
@@ -232,6 +232,13 @@ class Stage {
       takes.length > 1 && this.close,
       takes.length && this.exports.element,
     ]);
+  }
+
+  titleOf() {
+    const { kind, takes, job } = this.scene;
+    if (takes.length) return takes.length === 1 ? nameOf(takes[0], 0, takes) : `${takes.length} takes`;
+    if (kind !== "live") return "Stage";
+    return ["running", "waiting", "done"].includes(job.state) ? "A take is being made" : "What is finished";
   }
 
   drawLooks() {
@@ -265,27 +272,6 @@ class Stage {
   click(event) {
     if (this.playable && event.target.closest(".stage-picture")) this.player.toggle();
   }
-}
-
-function itemOf(take, label) {
-  const { fps, width, height } = take;
-  return { src: resultOf(take.id), image: take.result.endsWith(".png"), frames: take.frames.at(-1)[1], fps, width, height, label };
-}
-
-const secondsOf = (take) => take.frames.at(-1)[1] / take.fps;
-
-// The segment from which a take differs from the others that are shown.
-function partOf(takes, take) {
-  const others = takes.filter((other) => other !== take);
-  return Math.min(...others.map((other) => divergence(other, take)));
-}
-
-// The seeds of a take from a segment on, each once.
-function seedsOf(take, from) {
-  const seeds = [...new Set(take.seeds.slice(from))];
-  if (!seeds.length) return "the same";
-  const few = seeds.slice(0, 3).join(", ");
-  return `${seeds.length > 1 ? "seeds" : "seed"} ${few}${seeds.length > 3 ? " …" : ""}`;
 }
 
 function takeOut(list, fits) {

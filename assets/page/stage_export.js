@@ -69,10 +69,13 @@ export class ExportMenu {
     const { width, height, result } = this.takes[0];
     const image = result.endsWith(".png");
     const fit = SCALES.filter((scale) => scale === 1 || (!image && scale * Math.max(width, height) <= LARGE));
-    options(this.scale, fit.map((scale) => [String(scale), scale === 1 ? `As it is, ${width} × ${height}` : `${scale} times larger`]));
+    const sizes = fit.map((scale) => (scale === 1 ? `As it is, ${width} × ${height}` : `${scale} times larger`));
+    options(this.scale, fit.map((scale, i) => [String(scale), sizes[i]]));
     this.scale.parentElement.hidden = fit.length < 2;
     const items = (image ? IMAGE : VIDEO).map(([format, name]) => {
-      const item = button(name, { icon: "download", text: true, class: "quiet stage-format", role: "menuitem", tabindex: "-1" });
+      const item = button(name, {
+        icon: "download", text: true, class: "quiet stage-format", role: "menuitem", tabindex: "-1",
+      });
       item.onclick = () => this.save(item, format, name);
       return item;
     });

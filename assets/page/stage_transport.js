@@ -16,16 +16,27 @@ export class Transport {
     this.track = h(
       "div",
       { class: "stage-track" },
-      h("div", { class: "stage-rail", "aria-hidden": "true" }, this.marks, h("i", { class: "stage-played" }), h("i", { class: "stage-head" })),
+      h(
+        "div",
+        { class: "stage-rail", "aria-hidden": "true" },
+        this.marks,
+        h("i", { class: "stage-played" }),
+        h("i", { class: "stage-head" }),
+      ),
       this.scrub,
     );
     this.playButton = button("Play", { icon: "play", class: "stage-play", onclick: () => player.toggle() });
     this.clock = h("span", { class: "number stage-clock" });
     this.where = h("span", { class: "muted stage-where" });
-    this.loop = button("Loop this segment", { icon: "loop", class: "quiet", "aria-pressed": "false", onclick: () => this.toggleLoop() });
+    this.loop = button("Loop this segment", {
+      icon: "loop", class: "quiet", "aria-pressed": "false", onclick: () => this.toggleLoop(),
+    });
     this.speed = h(
       "select",
-      { class: "input number stage-speed", "aria-label": "Speed", onchange: () => player.setSpeed(Number(this.speed.value)) },
+      {
+        class: "input number stage-speed", "aria-label": "Speed",
+        onchange: () => player.setSpeed(Number(this.speed.value)),
+      },
       SPEEDS.map((speed) => h("option", { value: String(speed) }, `${speed}×`)),
     );
     this.speed.value = "1";
@@ -49,10 +60,12 @@ export class Transport {
   makeSound() {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}");
     this.player.setSound({ muted: kept.muted ?? false, volume: kept.volume ?? 1 });
-    this.mute = button("Mute", { icon: "sound", class: "quiet", onclick: () => this.setSound({ muted: !this.player.muted }) });
+    this.mute = button("Mute", {
+      icon: "sound", class: "quiet", onclick: () => this.setSound({ muted: !this.player.muted }),
+    });
     this.volume = h("input", {
-      type: "range", class: "stage-range stage-volume", min: 0, max: 1, step: 0.05, value: String(this.player.volume),
-      "aria-label": "Volume",
+      type: "range", class: "stage-range stage-volume", min: 0, max: 1, step: 0.05,
+      value: String(this.player.volume), "aria-label": "Volume",
       oninput: () => this.setSound({ volume: Number(this.volume.value), muted: false }),
     });
     return h("span", { class: "stage-sound", hidden: true }, this.mute, this.volume);
