@@ -10,16 +10,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pipelines import catalogue
 from pipelines.base import OnStep, Step, Tensors, joined
 from pipelines.errors import BadInput
-from pipelines.flowcache import FlowCacheConfig, disable_flowcache, enable_flowcache
+from pipelines.flowcache import disable_flowcache, enable_flowcache
 from studio import software
+from studio.bench_settings import CHUNKS, KINDS, MODES, STEPS, Setting, ladder, recipe_of
 from studio.engine import Engine
 from studio.events import Event, OnEvent, Stage, ignore
 from studio.recipe import Recipe
@@ -30,53 +30,7 @@ if TYPE_CHECKING:
     from pipelines.base import Pipeline
     from pipelines.starter.dataset import Scene
 
-CHUNKS = 5
-"""Of a clip: one segment, and none of them given."""
-BLOCK = 5
-"""Latent frames of a chunk, for a model that was not trained in causal blocks."""
-LAG = 6
-"""A chunk starts a sixth of its steps after the one before, as SkyReels-V2's long videos do. All
-five are then under way at once; only in turn are there finished ones to compress."""
-KV_BUDGETS = (2, 1)
-STEPS = 30
 SEED = 1000
-
-KINDS = ("plain", "exact", "flow", "teacache", "fewer steps", "in turn")
-MODES = ("flow", "teacache")
-FLOW = (0.05, 0.075, 0.1, 0.15, 0.2)
-TEACACHE = (0.1, 0.2, 0.3, 0.5)
-FEWER = (0.8, 0.67, 0.5, 0.4, 0.33)
-"""Thresholds of the modes, and shares of the steps."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One row of the table."""
-
-    kind: str
-    """One of `KINDS`."""
-    steps: int
-    config: FlowCacheConfig | None = None
-    """None is the plain pipeline: every chunk in every row."""
-
-    @property
-    def name(self) -> str:
-        config = self.config
-        if self.kind == "fewer steps":
-            return f"exact, {self.steps} steps"
-        if self.kind == "in turn":
-            return f"in turn, KV {config.kv_budget}" if config.kv_budget else "exact, in turn"
-        return f"{self.kind} {config.threshold:g}" if self.kind in MODES else self.kind
-
-    @property
-    def lag(self) -> int:
-        """Steps that a chunk starts after the one before."""
-        return self.steps if self.kind == "in turn" else max(1, round(self.steps / LAG))
-
-    @property
-    def rows(self) -> int:
-        """Of the schedule of a clip."""
-        return self.steps + self.lag * (CHUNKS - 1)
 
 
 @dataclass
@@ -137,40 +91,6 @@ def flowcache(
         "rows": rows,
         "software": software.versions(),
     }
-
-
-def recipe_of(model: str, steps: int, given: Mapping[str, Any] = MappingProxyType({})) -> Recipe:
-    """One segment of `CHUNKS` causal chunks, each a sixth of its steps behind the one before."""
-    entry = catalogue.find(model)
-    block = entry.defaults.get("causal_block", 1)
-    block = block if block > 1 else BLOCK
-    # Latent frames to frames: the first holds one, the others four.
-    frames = (CHUNKS * block - 1) * 4 + 1
-    chosen = {
-        "prompt": "-",
-        "segments": 1,
-        "frames": frames,
-        "overlap": 0,
-        "causal_block": block,
-        "steps": steps,
-        "ar_step": max(1, round(steps / LAG)),
-    }
-    return Recipe.make(model, **{**chosen, **given})
-
-
-def ladder(steps: int) -> list[Setting]:
-    """Exact comes first of those that are compared with it."""
-    exact = FlowCacheConfig("exact")
-    fewer = sorted({max(1, round(steps * share)) for share in FEWER} - {steps}, reverse=True)
-    return [
-        Setting("exact", steps, exact),
-        Setting("plain", steps),
-        *(Setting("flow", steps, FlowCacheConfig("flow", t)) for t in FLOW),
-        *(Setting("teacache", steps, FlowCacheConfig("teacache", t)) for t in TEACACHE),
-        *(Setting("fewer steps", count, exact) for count in fewer),
-        Setting("in turn", steps, exact),
-        *(Setting("in turn", steps, replace(exact, kv_budget=b)) for b in KV_BUDGETS),
-    ]
 
 
 def _scenes(prompts: int) -> list[tuple[Scene, str]]:

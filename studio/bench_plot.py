@@ -19,6 +19,7 @@ SCALE = 2
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#e3e6ea", "#ffffff"
 LINES = {
     "flow": ("flow", "#0b62d6"),
+    "as published": ("as published", "#7a3fb0"),
     "teacache": ("teacache", "#b3430b"),
     "fewer steps": ("fewer steps", "#4b7d2a"),
 }
