@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.base import Pipeline
-from pipelines.flowcache import FlowCacheConfig, check_mode, enable_flowcache
+from pipelines.flowcache import FlowCacheConfig, SkipMap, check_mode, enable_flowcache
 from reuse import ReuseError
 from studio.library import Library
 from studio.recipe import Recipe
@@ -39,6 +39,15 @@ def told(library: Library, take: Take) -> list[dict[str, Any] | None]:
     """For each segment what FlowCache did in it, the fields of a `SkipMap`; None where it was off
     or the segment's manifest cannot be read."""
     return [_of_segment(library, segment.id) for segment in take.segments]
+
+
+def threshold_for(library: Library, take: Take, speedup: float) -> float:
+    """The threshold at which a take like this would compute `speedup` times less than the plain
+    pipeline. Raises BadInput if it was made without mode `flow`, or no threshold gives that."""
+    from pipelines.flowcache.calibration import threshold_for
+
+    maps = [SkipMap.from_json(fields) for fields in told(library, take) if fields is not None]
+    return round(threshold_for(maps, take.recipe.flowcache_warmup, speedup), 4)
 
 
 def _of_segment(library: Library, segment: str) -> dict[str, Any] | None:

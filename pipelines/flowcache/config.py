@@ -11,6 +11,7 @@ MODES = ("off", "exact", "flow", "teacache")
 ATTENTION = ("auto", "causal", "bidirectional")
 EXTRAPOLATION = ("linear", "hold")
 WEIGHTING = ("signal", "none")
+BRANCHES = ("together", "apart")
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,17 @@ class FlowCacheConfig:
     """How the change of a step counts in `flow`. signal: by how fast the ratio of signal to noise
     changes where the step is; none: as in the paper."""
 
+    branches: str = "together"
+    """Whether the branches of guidance decide together, by the guided velocity, or each by its
+    own. Guidance multiplies what they differ by, and with it an error that only one of them has.
+    """
+
     def __post_init__(self) -> None:
         _one_of("flowcache", self.mode, MODES)
         _one_of("flowcache_attention", self.attention, ATTENTION)
         _one_of("flowcache_extrapolate", self.extrapolate, EXTRAPOLATION)
         _one_of("flowcache_weighting", self.weighting, WEIGHTING)
+        _one_of("flowcache_branches", self.branches, BRANCHES)
         if not math.isfinite(self.threshold) or self.threshold < 0:
             raise BadInput("flowcache_threshold", self.threshold, "Use 0 or a positive number.")
         _whole("flowcache_warmup", self.warmup, 0)

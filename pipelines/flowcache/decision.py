@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -27,6 +28,21 @@ def reuse(accumulated: float, change: float, threshold: float) -> tuple[bool, fl
     if accumulated < threshold:
         return True, accumulated
     return False, 0.0
+
+
+def reuse_step(
+    step: int,
+    steps: int,
+    warmup: int,
+    accumulated: float,
+    changes: Sequence[float],
+    threshold: float,
+) -> tuple[bool, float]:
+    """`reuse` for a step (from 0) of a chunk that has `steps`, with the changes of those before
+    it, and the steps that are `always_computed`."""
+    if always_computed(step, steps, warmup):
+        return False, 0.0
+    return reuse(accumulated, changes[step - 1], threshold)
 
 
 def always_computed(step: int, steps: int, warmup: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which chunks of a row are computed, and what the others move with, in one guidance branch."""
+"""Which chunks of a row are computed, and what the others move with."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pipelines.flowcache.decision import (
     relative_change,
     relative_distance,
     reuse,
+    reuse_step,
     signal_weight,
 )
 from pipelines.flowcache.timeline import Timeline
@@ -22,82 +23,102 @@ Signal = Callable[[int, list[int]], torch.Tensor]
 """TeaCache's embedding of the timesteps that some chunks are at in a row."""
 
 
-@dataclass
-class ChunkState:
-    """What one chunk remembers in one branch."""
-
-    computed: list[tuple[float, torch.Tensor]] = field(default_factory=list)
-    """(sigma, velocity) of its last two computed steps."""
-    accumulated: float = 0.0
-    change: float = 0.0
-    """L1rel of its last step, weighted."""
-
-
-class Branch:
-    """Computes everything: mode `exact`. The other modes choose less."""
+class Memory:
+    """The velocities that were computed last in one guidance branch, chunk by chunk."""
 
     def __init__(self, config: FlowCacheConfig, timeline: Timeline) -> None:
-        self.config, self.timeline = config, timeline
-        self.states = {chunk.index: ChunkState() for chunk in timeline.chunks}
-
-    def choose(self, row: int) -> list[int]:
-        """Of the chunks that this row moves, those to compute."""
-        return list(self.timeline.moving[row])
+        self.timeline = timeline
+        # Only `flow` goes on along a line: TeaCache is measured as it is.
+        self.holds = config.mode != "flow" or config.extrapolate == "hold"
+        self.computed: dict[int, list[tuple[float, torch.Tensor]]] = {}
+        """Chunk -> (sigma, velocity) of its last two computed steps."""
 
     def learn(self, row: int, chunk: int, velocity: torch.Tensor) -> None:
         """Takes the velocity `[1, C, n, h, w]` that was computed for a chunk."""
-        known = self.timeline.chunks[chunk]
-        state = self.states[chunk]
-        state.computed = [*state.computed[-1:], (known.sigmas[known.step(row)], velocity)]
+        before = self.computed.get(chunk, [])
+        self.computed[chunk] = [*before[-1:], (self._sigma(row, chunk), velocity)]
 
     def velocity(self, row: int, chunk: int) -> torch.Tensor:
-        """What a chunk moves with in this row, `[1, C, n, h, w]`: the last that was computed."""
-        return self.states[chunk].computed[-1][1]
+        """What a chunk moves with in this row, `[1, C, n, h, w]`."""
+        computed, now = self.computed[chunk], self._sigma(row, chunk)
+        sigma, last = computed[-1]
+        if now == sigma or self.holds or len(computed) < 2:
+            return last
+        return line_on(*computed, now)
+
+    def _sigma(self, row: int, chunk: int) -> float:
+        known = self.timeline.chunks[chunk]
+        return known.sigmas[known.step(row)]
+
+
+class Rule:
+    """Computes everything that moves: mode `exact`."""
+
+    changes: tuple[tuple[float, ...], ...] = ()
+    """For each chunk the change of each of its steps, where the rule looks at it."""
+
+    def __init__(self, config: FlowCacheConfig, timeline: Timeline) -> None:
+        self.config, self.timeline = config, timeline
+
+    def choose(self, row: int) -> list[int]:
+        """Of the chunks that this row moves, those to compute. Asked once for each row."""
+        return list(self.timeline.moving[row])
 
     def after(self, row: int, velocities: torch.Tensor, latents: torch.Tensor) -> None:
         """Sees what the row moves with and from where, both `[1, C, Fo, h, w]`."""
 
 
-class FlowBranch(Branch):
+@dataclass
+class ChunkState:
+    accumulated: float = 0.0
+    """Change since it was computed last."""
+    changes: list[float] = field(default_factory=list)
+    """Weighted L1rel of each of its steps so far."""
+
+
+class FlowRule(Rule):
     """Each chunk by its own latents: mode `flow`."""
+
+    def __init__(self, config: FlowCacheConfig, timeline: Timeline) -> None:
+        super().__init__(config, timeline)
+        self.states = {chunk.index: ChunkState() for chunk in timeline.chunks}
+
+    @property
+    def changes(self) -> tuple[tuple[float, ...], ...]:
+        return tuple(
+            tuple(round(change, 6) for change in state.changes) for state in self.states.values()
+        )
 
     def choose(self, row: int) -> list[int]:
         chosen = []
         for chunk in (self.timeline.chunks[index] for index in self.timeline.moving[row]):
-            state, step = self.states[chunk.index], chunk.step(row)
-            again, state.accumulated = reuse(state.accumulated, state.change, self.config.threshold)
-            if always_computed(step, chunk.steps, self.config.warmup):
-                again, state.accumulated = False, 0.0
+            state = self.states[chunk.index]
+            again, state.accumulated = reuse_step(
+                chunk.step(row),
+                chunk.steps,
+                self.config.warmup,
+                state.accumulated,
+                state.changes,
+                self.config.threshold,
+            )
             if not again:
                 chosen.append(chunk.index)
         return chosen
 
-    def velocity(self, row: int, chunk: int) -> torch.Tensor:
-        known, computed = self.timeline.chunks[chunk], self.states[chunk].computed
-        sigma, last = computed[-1]
-        now = known.sigmas[known.step(row)]
-        if now == sigma or self.config.extrapolate == "hold" or len(computed) < 2:
-            return last
-        return line_on(*computed, now)
-
     def after(self, row: int, velocities: torch.Tensor, latents: torch.Tensor) -> None:
         moved = [self.timeline.chunks[index] for index in self.timeline.moving[row]]
-        changes = [
-            relative_change(
-                velocities[:, :, chunk.frames],
-                chunk.dt(chunk.step(row)),
-                latents[:, :, chunk.frames],
-            )
-            for chunk in moved
-        ]
+        changes = []
+        for chunk in moved:
+            velocity, own = velocities[:, :, chunk.frames], latents[:, :, chunk.frames]
+            changes.append(relative_change(velocity, chunk.dt(chunk.step(row)), own))
         # One wait for the device, not one a chunk.
         for chunk, change in zip(moved, torch.stack(changes).tolist(), strict=True):
             if self.config.weighting == "signal":
                 change *= signal_weight(chunk.sigmas[chunk.step(row)])
-            self.states[chunk.index].change = change
+            self.states[chunk.index].changes.append(change)
 
 
-class TeaBranch(Branch):
+class TeaRule(Rule):
     """One decision for all chunks, by the timesteps alone: mode `teacache`."""
 
     def __init__(self, config: FlowCacheConfig, timeline: Timeline, signal: Signal) -> None:

@@ -30,6 +30,9 @@ class SkipMap:
     """The most that keys and values took at one time."""
     exact: bool
     """Whether the result is that of the plain pipeline."""
+    changes: tuple[tuple[float, ...], ...] = ()
+    """For each chunk the change of each of its steps, as mode `flow` weighs it, with the prompt:
+    what `calibration.threshold_for` works on. Empty in the other modes."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -37,7 +40,7 @@ class SkipMap:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> SkipMap:
         """From what `to_json` gave, lists in place of tuples as JSON has it."""
-        rows = {name: tuple(map(tuple, fields[name])) for name in ("computed", "moved")}
+        rows = {name: tuple(map(tuple, fields[name])) for name in ("computed", "moved", "changes")}
         return cls(**{**fields, **rows})
 
     def lines(self) -> list[str]:

@@ -17,7 +17,7 @@ from pipelines.flowcache.attention import (
     timestep_embedding,
 )
 from pipelines.flowcache.config import FlowCacheConfig
-from pipelines.flowcache.policy import Branch, FlowBranch, TeaBranch
+from pipelines.flowcache.policy import FlowRule, Memory, Rule, TeaRule
 from pipelines.flowcache.skipmap import SkipMap
 from pipelines.flowcache.timeline import Timeline, make_timeline
 
@@ -42,7 +42,12 @@ class FlowVelocity:
         self.config, self.segment = config, segment
         self.timeline, self.session = timeline, session
         self.forwards = self.passes = self.kv_bytes = 0
-        self.branches = {name: self._branch() for name in segment.branches}
+        self.memories = {name: Memory(config, timeline) for name in segment.branches}
+        groups = [list(segment.branches)]
+        if config.branches == "apart":
+            groups = [[name] for name in segment.branches]
+        # Each with the branches that go by it.
+        self.rules = [(self._rule(), names) for names in groups]
         # Chunks whose stored keys and values are not those of their latents.
         self.stale = {name: set() for name in segment.branches}
         self.computed = [[0] * len(timeline.chunks) for _ in range(timeline.rows)]
@@ -50,15 +55,20 @@ class FlowVelocity:
         self.budget = self._budget()
 
     def __call__(self, row: int, model_input: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
-        velocities = {
-            name: self._velocity(name, branch, row, model_input, timestep)
-            for name, branch in self.branches.items()
-        }
+        velocities = {}
+        for rule, names in self.rules:
+            chosen = rule.choose(row)
+            for name in names:
+                velocities[name] = self._velocity(name, row, chosen, model_input, timestep)
+            # What moves the latents is the guided velocity, where the branches go together.
+            apart = len(self.rules) > 1
+            moves = velocities[names[0]] if apart else self.segment.guided(velocities)
+            rule.after(row, moves, model_input)
         return self.segment.guided(velocities)
 
     @property
     def forwards_skipped(self) -> int:
-        return self.timeline.rows * len(self.branches) - self.forwards
+        return self.timeline.rows * len(self.memories) - self.forwards
 
     @property
     def skip_map(self) -> SkipMap:
@@ -72,32 +82,32 @@ class FlowVelocity:
                 for moving in self.timeline.moving
             ),
             passes=self.passes,
-            plain_passes=rows * chunks * len(self.branches),
+            plain_passes=rows * chunks * len(self.memories),
             kv_bytes=self.kv_bytes,
             exact=self.config.is_exact(self.segment.causal_block),
+            changes=self.rules[0][0].changes,
         )
 
     def _velocity(
         self,
         name: str,
-        branch: Branch,
         row: int,
+        chosen: list[int],
         model_input: torch.Tensor,
         timestep: torch.Tensor,
     ) -> torch.Tensor:
         """`[1, C, Fo, h, w]` of one guidance branch, 0 where nothing moves."""
-        chosen = branch.choose(row)
+        memory = self.memories[name]
         self._age(name, row)
         running = self._running(name, row, chosen)
         if running:
             velocity = self._forward(name, row, chosen, running, model_input, timestep)
             for chunk, own in zip(running, velocity, strict=True):
                 if chunk in chosen:
-                    branch.learn(row, chunk, own)
+                    memory.learn(row, chunk, own)
         velocities = torch.zeros_like(model_input)
         for chunk in self.timeline.moving[row]:
-            velocities[:, :, self.timeline.chunks[chunk].frames] = branch.velocity(row, chunk)
-        branch.after(row, velocities, model_input)
+            velocities[:, :, self.timeline.chunks[chunk].frames] = memory.velocity(row, chunk)
         return velocities
 
     def _age(self, name: str, row: int) -> None:
@@ -174,12 +184,12 @@ class FlowVelocity:
         """Whether stored keys and values have to be those of the plain pipeline."""
         return self.config.mode == "exact" and self.budget is None
 
-    def _branch(self) -> Branch:
+    def _rule(self) -> Rule:
         if self.config.mode == "flow":
-            return FlowBranch(self.config, self.timeline)
+            return FlowRule(self.config, self.timeline)
         if self.config.mode == "teacache":
-            return TeaBranch(self.config, self.timeline, self._signal)
-        return Branch(self.config, self.timeline)
+            return TeaRule(self.config, self.timeline, self._signal)
+        return Rule(self.config, self.timeline)
 
     def _signal(self, row: int, chunks: list[int]) -> torch.Tensor:
         segment = self.segment

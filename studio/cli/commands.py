@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.errors import BadInput
 from pipelines.flowcache import SkipMap
-from studio import actions
+from studio import actions, flowcache
 from studio.cli.main import CancelOnSignal
 from studio.cli.progress import Progress
 from studio.engine import Engine
@@ -113,7 +113,10 @@ def _row_in_words(row: TakeRow) -> str:
 
 def _show(options: argparse.Namespace) -> Answer:
     with _library(options) as library:
-        told = take_report(library, library.take(options.take))
+        take = library.take(options.take)
+        told = take_report(library, take)
+        if options.speedup is not None:
+            told["flowcache_threshold"] = flowcache.threshold_for(library, take, options.speedup)
     width = max(len(name) for name in told)
     lines = []
     for name, value in told.items():

@@ -161,6 +161,12 @@ def _takes(commands: argparse._SubParsersAction) -> None:
 def _show(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("show", help="all that is known of a take")
     parser.add_argument("take", metavar="TAKE")
+    parser.add_argument(
+        "--speedup",
+        type=_number("speedup", float),
+        metavar="X",
+        help="which FlowCache threshold would compute X times less than the plain pipeline",
+    )
     _common(parser)
 
 

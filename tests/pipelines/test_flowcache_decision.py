@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 from pipelines.errors import BadInput
-from pipelines.flowcache import FlowCacheConfig
+from pipelines.flowcache import FlowCacheConfig, SkipMap
+from pipelines.flowcache.calibration import threshold_for
 from pipelines.flowcache.decision import (
     always_computed,
     line_on,
@@ -18,7 +20,7 @@ from pipelines.flowcache.decision import (
     reuse,
     signal_weight,
 )
-from pipelines.flowcache.policy import FlowBranch, TeaBranch
+from pipelines.flowcache.policy import FlowRule, TeaRule
 from pipelines.flowcache.timeline import make_timeline
 from pipelines.skyreels_v2.schedule import make_schedule
 
@@ -35,16 +37,14 @@ def timeline(chunks=3, steps=8, ar_step=2, prefix=0):
     return make_timeline(make_schedule(scheduler, steps, 2 * chunks, prefix, ar_step, 2), 2)
 
 
-def drive(branch, sizes):
-    """Rows of chunks that a branch computes when the velocity of chunk i has size sizes[i]."""
+def drive(rule, sizes):
+    """Rows of chunks that a rule computes when the velocity of chunk i has size sizes[i]."""
     computed = []
     latents = torch.ones(1, 4, 2 * len(sizes), 2, 2)
     velocities = torch.cat([torch.full((1, 4, 2, 2, 2), size) for size in sizes], 2)
-    for row in range(branch.timeline.rows):
-        chosen = branch.choose(row)
-        for index in chosen:
-            branch.learn(row, index, velocities[:, :, branch.timeline.chunks[index].frames])
-        branch.after(row, velocities, latents)
+    for row in range(rule.timeline.rows):
+        chosen = rule.choose(row)
+        rule.after(row, velocities, latents)
         computed.append(chosen)
     return computed
 
@@ -106,8 +106,8 @@ def test_a_step_weighs_by_the_signal_and_one_on_average():
 
 
 def test_chunks_of_one_row_decide_differently_when_one_moves_more():
-    branch = FlowBranch(FlowCacheConfig("flow", threshold=0.1, warmup=1), timeline(ar_step=0))
-    rows = drive(branch, (0.1, 1.0, 4.0))
+    rule = FlowRule(FlowCacheConfig("flow", threshold=0.1, warmup=1), timeline(ar_step=0))
+    rows = drive(rule, (0.1, 1.0, 4.0))
     counts = [sum(index in row for row in rows) for index in range(3)]
     assert counts[0] < counts[1] < counts[2]
     assert any(0 < len(row) < 3 for row in rows)
@@ -115,21 +115,21 @@ def test_chunks_of_one_row_decide_differently_when_one_moves_more():
 
 def test_staggered_chunks_decide_by_their_own_step():
     """The corollary: at one time, chunks at other noise levels move by other amounts."""
-    branch = FlowBranch(FlowCacheConfig("flow", threshold=0.15, warmup=1), timeline())
-    rows = drive(branch, (1.0, 1.0, 1.0))
+    rule = FlowRule(FlowCacheConfig("flow", threshold=0.15, warmup=1), timeline())
+    rows = drive(rule, (1.0, 1.0, 1.0))
     lines = [
         [index in rows[row] for row in chunk.rows]
-        for index, chunk in enumerate(branch.timeline.chunks)
+        for index, chunk in enumerate(rule.timeline.chunks)
     ]
     # One way for all of them, each two rows behind the one before it.
     assert lines[0] == lines[1] == lines[2]
-    assert any(0 < len(set(rows[row])) < len(branch.timeline.moving[row]) for row in range(4, 8))
+    assert any(0 < len(set(rows[row])) < len(rule.timeline.moving[row]) for row in range(4, 8))
 
 
 def test_nothing_is_reused_below_a_threshold_of_zero_and_all_that_may_be_above_a_high_one():
     for threshold, wanted in ((0.0, 8), (1e9, 3)):
         config = FlowCacheConfig("flow", threshold=threshold, warmup=2)
-        rows = drive(FlowBranch(config, timeline()), (1.0, 1.0, 1.0))
+        rows = drive(FlowRule(config, timeline()), (1.0, 1.0, 1.0))
         assert sum(0 in row for row in rows) == wanted
 
 
@@ -138,8 +138,8 @@ def test_teacache_decides_once_for_all_chunks():
         return torch.full((len(chunks), 4), 1.0 + 0.1 * row)
 
     config = FlowCacheConfig("teacache", threshold=0.25, warmup=1)
-    branch = TeaBranch(config, timeline(ar_step=0), signal)
-    rows = drive(branch, (0.1, 1.0, 4.0))
+    rule = TeaRule(config, timeline(ar_step=0), signal)
+    rows = drive(rule, (0.1, 1.0, 4.0))
     assert all(row in ([], [0, 1, 2]) for row in rows)
     assert [number for number, row in enumerate(rows) if row] == [0, 3, 7]
 
@@ -178,6 +178,7 @@ def test_the_last_chunk_may_be_shorter():
         ({"attention": "sideways"}, "flowcache_attention"),
         ({"extrapolate": "square"}, "flowcache_extrapolate"),
         ({"weighting": "heavy"}, "flowcache_weighting"),
+        ({"branches": "alone"}, "flowcache_branches"),
         ({"threshold": -0.1}, "flowcache_threshold"),
         ({"threshold": float("nan")}, "flowcache_threshold"),
         ({"warmup": -1}, "flowcache_warmup"),
@@ -203,3 +204,40 @@ def test_it_is_said_which_settings_are_exact():
     assert not FlowCacheConfig("exact", attention="bidirectional").is_exact(3)
     assert not FlowCacheConfig("exact", kv_budget=2).is_exact(3)
     assert not FlowCacheConfig("flow").is_exact(3)
+
+
+def recorded(rule, rows):
+    """What a run over a `FlowRule` tells."""
+    timeline = rule.timeline
+    count = range(len(timeline.chunks))
+    return SkipMap(
+        steps=timeline.rows,
+        chunks=len(timeline.chunks),
+        computed=tuple(tuple(int(index in row) for index in count) for row in rows),
+        moved=tuple(tuple(int(index in row) for index in count) for row in timeline.moving),
+        passes=sum(map(len, rows)),
+        plain_passes=timeline.rows * len(timeline.chunks),
+        kv_bytes=0,
+        exact=False,
+        changes=rule.changes,
+    )
+
+
+def test_one_run_tells_the_threshold_for_a_wanted_speed_up():
+    def at(threshold):
+        rule = FlowRule(FlowCacheConfig("flow", threshold, warmup=1), timeline(steps=30))
+        return recorded(rule, drive(rule, (0.5, 1.0, 1.5)))
+
+    for wanted in (1.5, 2.0, 3.0):
+        found = at(threshold_for([at(0.0)], 1, wanted))
+        assert found.plain_passes / found.passes >= wanted * 0.95
+        assert found.plain_passes / found.passes < wanted * 1.2
+
+
+def test_a_speed_up_that_no_threshold_gives_is_refused():
+    rule = FlowRule(FlowCacheConfig("flow", 0.0, warmup=4), timeline())
+    run = recorded(rule, drive(rule, (1.0, 1.0, 1.0)))
+    with pytest.raises(BadInput, match=r"speedup: 9.*Use 1 to 2\.40"):
+        threshold_for([run], 4, 9.0)
+    with pytest.raises(BadInput, match="flowcache flow first"):
+        threshold_for([dataclasses.replace(run, changes=())], 4, 2.0)

@@ -20,7 +20,7 @@ EXACT = FlowCacheConfig("exact")
 EVERYTHING = FlowCacheConfig("flow", threshold=0.0)
 NEVER = FlowCacheConfig("flow", threshold=1e9, warmup=1)
 SOME = FlowCacheConfig("flow", threshold=0.03, warmup=1)
-PAPER = FlowCacheConfig("flow", threshold=0.03, warmup=1, extrapolate="hold", weighting="none")
+PAPER = dataclasses.replace(SOME, extrapolate="hold", weighting="none", branches="apart")
 TEA = FlowCacheConfig("teacache", threshold=1.5, warmup=1)
 EIGHT = {**STAGGERED, "steps": 8}
 
@@ -83,10 +83,15 @@ def test_chunks_decide_apart_and_the_map_tells_it(some):
     assert SkipMap.from_json(json.loads(json.dumps(skipped.to_json()))) == skipped
 
 
-def test_the_two_branches_decide_apart(pipeline, recipe):
-    one = run(pipeline, recipe.but(segments=1, guidance_scale=1.0, **EIGHT), SOME)[0].skip_map
-    two = run(pipeline, recipe.but(segments=1, guidance_scale=3.0, **EIGHT), SOME)[0].skip_map
-    assert one.plain_passes * 2 == two.plain_passes
+def test_the_branches_of_guidance_decide_together_or_apart(pipeline, recipe, some):
+    recipe = recipe.but(**EIGHT)
+    apart = run(pipeline, recipe, dataclasses.replace(SOME, branches="apart"))
+    assert apart[0].skip_map != some[0].skip_map
+    for output in (*some, *apart):
+        assert output.skip_map.plain_passes == 2 * output.skip_map.steps * 3
+    # Together, both of them run in every pass.
+    cells = sum(map(sum, some[0].skip_map.computed))
+    assert some[0].skip_map.passes == 2 * cells
 
 
 def test_a_reused_velocity_moves_by_the_current_step(pipeline, recipe, monkeypatch):

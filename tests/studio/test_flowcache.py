@@ -86,6 +86,10 @@ def test_what_was_skipped_is_in_the_manifest_the_commands_and_the_page(library, 
     words = app("show", take.id, json_out=False).stdout
     assert f"{first['passes'] / first['plain_passes']:.0%} computed" in words
     assert "# computed  - reused" in words
+    asked = answer(app("show", take.id, "--speedup", 2))
+    assert 0 < asked["flowcache_threshold"] < 10
+    refused = app("show", take.id, "--speedup", 99)
+    assert refused.returncode == 2 and "speedup" in refused.stderr
     with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as page:
         assert page.get(f"/api/takes/{take.id}").json()["flowcache"] == [first, second]
 
