@@ -151,7 +151,7 @@ async function ended(job) {
     }
     return;
   }
-  if (job.state === "failed") toast(job.told, { bad: true });
+  // The stage tells why a job of its session failed.
   if (job.state !== "done") return;
   await readSession();
   openNew(job);

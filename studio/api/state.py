@@ -25,13 +25,13 @@ def routes(studio: Studio) -> APIRouter:
     def now(session: str) -> dict[str, Any]:
         history = library.history
         jobs = library.jobs.queue()
-        # A session is there for the page as soon as its first take is ordered.
-        names = dict.fromkeys(
-            [*(job.order.session for job in jobs), *history.session_names(SESSIONS)]
-        )
+        ended = library.jobs.ended(ENDED)
+        # A session is there for the page as soon as its first take is ordered, come of it or not.
+        running, over = (job.order.session for job in jobs), (job.order.session for job in ended)
+        names = dict.fromkeys([*running, *history.session_names(SESSIONS), *over])
         return {
             "jobs": [told(job) for job in jobs],
-            "ended": [told(job) for job in library.jobs.ended(ENDED)],
+            "ended": [told(job) for job in ended],
             "session": history.session_state(session) if session else None,
             "sessions": list(names),
             "history_rev": history.revision(),
