@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pipelines.starter.dataset import Scene
 
 SEED = 1000
+RIVALS = ("fewer steps", "teacache")
+"""What a mode has to be better than at the same speed."""
 
 
 @dataclass
@@ -179,10 +181,18 @@ def _rows(
                 "kv_bytes": sums.kv_bytes,
             }
         )
-    rivals = sorted((r["speedup"], r["psnr"]) for r in rows if r["kind"] == "fewer steps")
+    lines = {
+        rival: sorted((row["speedup"], row["psnr"]) for row in rows if row["kind"] == rival)
+        for rival in RIVALS
+    }
     for row in rows:
-        there = at_speed(rivals, row["speedup"]) if row["kind"] in MODES else None
-        row["over_fewer_steps"] = None if there is None else round(row["psnr"] - there, 2)
+        row["over"] = {
+            rival: round(row["psnr"] - there, 2)
+            for rival, line in lines.items()
+            if row["kind"] in MODES
+            and row["kind"] != rival
+            and (there := at_speed(line, row["speedup"])) is not None
+        }
     return sorted(rows, key=lambda row: KINDS.index(row["kind"]))
 
 
@@ -209,7 +219,7 @@ def table(told: dict[str, Any]) -> str:
         f"{told['model']}: {told['prompts']} clips of {told['chunks']} chunks, "
         f"{told['steps']} steps, each chunk {told['recipe']['ar_step']} steps behind the last",
         f"{'':<18}{'GFLOPs':>9}{'speed-up':>10}{'time':>7}{'forwards':>10}{'PSNR':>8}"
-        f"{'SSIM':>8}{'judge':>7}{'KV kB':>8}{'over fewer steps':>18}",
+        f"{'SSIM':>8}{'judge':>7}{'KV kB':>8}{'dB over fewer steps':>21}{'over teacache':>15}",
     ]
     lines += ["".join(cells) for cells in _cells(told["rows"])]
     return "\n".join(lines)
@@ -217,10 +227,12 @@ def table(told: dict[str, Any]) -> str:
 
 def _cells(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
     for row in rows:
-        over, judged = row["over_fewer_steps"], row["judge"]
+        over = [row["over"].get(rival) for rival in RIVALS]
+        steps, teacache = ("" if dB is None else f"{dB:+.2f}" for dB in over)
+        judged = row["judge"]
         yield [
             f"{row['what']:<18}{row['flops'] / 1e9:>9.1f}{row['speedup']:>9.2f}x",
             f"{row['wall_ratio']:>7.2f}{row['forwards']:>10.1f}{row['psnr']:>8.2f}",
             f"{row['ssim']:>8.4f}{'-' if judged is None else f'{judged:.2f}':>7}",
-            f"{row['kv_bytes'] / 1e3:>8.0f}{'' if over is None else f'{over:+.2f} dB':>18}",
+            f"{row['kv_bytes'] / 1e3:>8.0f}{steps:>21}{teacache:>15}",
         ]

@@ -23,10 +23,10 @@ STEPS = 30
 
 KINDS = ("plain", "exact", "flow", "as published", "teacache", "fewer steps", "in turn")
 MODES = ("flow", "as published", "teacache")
-FLOW = (0.03, 0.05, 0.07, 0.1)
+FLOW = (0.03, 0.05, 0.07, 0.1, 0.14)
 PUBLISHED = (0.1, 0.15)
-TEACACHE = (0.1, 0.2, 0.35)
-FEWER = (0.8, 0.6, 0.47, 0.33)
+TEACACHE = (0.05, 0.1, 0.2, 0.35)
+FEWER = (0.8, 0.6, 0.47, 0.33, 0.25)
 """Thresholds of the modes, and shares of the steps."""
 
 

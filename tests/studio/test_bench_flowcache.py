@@ -48,7 +48,9 @@ def test_exact_is_the_plain_picture_for_less_work(told):
 def test_fewer_steps_cost_less_and_are_what_the_modes_are_held_against(told):
     flops = [row["flops"] for row in rows_of(told, "fewer steps")]
     assert flops == sorted(flops, reverse=True)
-    assert all(row["over_fewer_steps"] is None for row in rows_of(told, "fewer steps"))
+    assert all(row["over"] == {} for row in rows_of(told, "fewer steps"))
+    assert any("fewer steps" in row["over"] for row in told["rows"])
+    assert all("teacache" not in row["over"] for row in rows_of(told, "teacache"))
 
 
 def test_a_kv_budget_takes_less_memory_the_smaller_it_is(told):
