@@ -93,7 +93,7 @@ def make(page: Page) -> None:
     page.wait_for_timeout(800)
     film.shoot(700)
 
-    page.locator('#timeline [data-index="2"] .tile-face').click()
+    page.locator('#timeline [data-index="1"] .tile-face').click()
     button = page.get_by_role("button", name="Retake")
     expect(button).to_have_text(re.compile("about"), timeout=20_000)
     page.get_by_label("Seed of the new segments").fill("23")
@@ -105,7 +105,11 @@ def make(page: Page) -> None:
     for _ in range(14):
         film.shoot(200)
         page.wait_for_timeout(150)
-    page.mouse.move(WIDE / 2, 2)
+    page.mouse.click(WIDE / 2, 2)
+    page.keyboard.press("Space")
+    # Where the takes differ.
+    page.locator("#stage input[type=range]").first.fill("92")
+    page.wait_for_timeout(800)
     page.screenshot(path=HERE / "page.png")
     page.get_by_role("button", name="Accept").first.click()
     page.wait_for_timeout(700)

@@ -34,9 +34,7 @@ def routes(studio: Studio) -> APIRouter:
         return history.models()
 
     @router.get("/api/sessions")
-    def sessions(
-        search: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100
-    ) -> list[Any]:
+    def sessions(search: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Any]:
         return history.session_cards(search, limit)
 
     return router
