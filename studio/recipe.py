@@ -50,7 +50,7 @@ class Recipe(BaseModel):
     flowcache_threshold: float = Field(
         0.07, ge=0, le=10, description="Change that may add up before a chunk is computed again."
     )
-    flowcache_warmup: int = Field(2, ge=0, le=1000, description="First steps, always computed.")
+    flowcache_warmup: int = Field(3, ge=0, le=1000, description="First steps, always computed.")
     flowcache_attention: Literal["auto", "causal", "bidirectional"] = Field(
         "auto", description="What a chunk looks at. auto: as the causal block says."
     )

@@ -24,7 +24,7 @@ class FlowCacheConfig:
     the timestep embedding moves little."""
     threshold: float = 0.07
     """How much change may add up before a velocity is computed again."""
-    warmup: int = 2
+    warmup: int = 3
     """Steps at the start of each chunk that are always computed."""
     kv_budget: int | None = None
     """Chunks of finished keys and values that are kept; None for all."""

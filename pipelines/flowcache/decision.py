@@ -76,4 +76,4 @@ def line_on(
     return torch.lerp(v1, v0, -min((sigma - s1) / (s1 - s0), REACH))
 
 
-REACH = 0.5
+REACH = 0.7

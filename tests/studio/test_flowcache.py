@@ -137,7 +137,7 @@ def test_presets_are_flow_with_the_papers_settings():
     assert settings(mixed) == ("flow", 0.15, 2)
     assert settings(slow.changed({"steps": 10})) == ("flow", 0.1, 5)
     plain = Recipe.make("skyreels-v2-df-1.3b-540p", prompt=PROMPT, flowcache="flow")
-    assert settings(plain) == ("flow", 0.07, 2)
+    assert settings(plain) == ("flow", 0.07, 3)
 
 
 def test_each_setting_has_its_own_pace(library, engine):
