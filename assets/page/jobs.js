@@ -4,7 +4,7 @@ import { run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { bytes, seconds } from "./format.js";
 import { toggleScheme } from "./scheme.js";
-import { baseline, changed, on, openSession, poll, readSession, ready, set, show, store, subscribe, takeOf } from "./store.js";
+import { baseline, changed, on, openSession, poll, ready, refresh, show, store, subscribe, takeOf } from "./store.js";
 import { attempt, toast } from "./toasts.js";
 
 const NOTIFY = "retake.notify";
@@ -13,7 +13,7 @@ const STAGES = { load: "loading the model", encode: "encoding the prompt", join:
 export function mount(element) {
   const words = h("span", { class: "jobs-words" });
   const bar = h("div", { class: "jobs-bar", role: "progressbar", "aria-label": "Progress of the running job", "aria-valuemin": 0, "aria-valuemax": 100 }, h("span"));
-  const cancel = button("Cancel", { text: true, class: "small", onclick: () => stop(store.state.jobs[0]) });
+  const cancel = button("Cancel", { text: true, class: "small", onclick: () => stop(drawn) });
   const waiting = h("button", { type: "button", class: "btn small quiet", "aria-expanded": "false", onclick: () => toggleQueue() });
   const queue = h("ol", { class: "jobs-queue panel", "aria-label": "Queue", hidden: true });
   const memory = h("span", { class: "jobs-memory muted" });
@@ -33,6 +33,7 @@ export function mount(element) {
       queue),
   );
   const items = new Map();
+  let drawn = null; // the job that the bar shows
 
   function toggleQueue(open = queue.hidden) {
     queue.hidden = !open;
@@ -51,7 +52,7 @@ export function mount(element) {
   function draw() {
     const { state, away } = store;
     const jobs = state?.jobs ?? [];
-    const job = jobs[0];
+    const job = (drawn = jobs[0] ?? null);
     const rest = jobs.slice(1);
     if (!rest.length) toggleQueue(false);
     setText(words, away ? "The studio does not answer. Trying again…" : job ? tell(job) : "");
@@ -69,7 +70,7 @@ export function mount(element) {
   }
 
   on("ended", ended);
-  on("back", () => readSession().catch(() => {}));
+  on("back", refresh);
   ready.then(() => subscribe(element, draw));
 }
 
@@ -152,24 +153,24 @@ async function ended(job) {
     return;
   }
   // The stage tells why a job of its session failed.
-  if (job.state !== "done") return;
-  await readSession();
+  await refresh();
   openNew(job);
 }
 
-// A|B at the point where the two part; several of one order in a grid, when the last is there.
+// A|B at the point where the two part; several of one order in a grid, when the last has ended.
 function openNew(job) {
-  const batch = store.batch?.jobs.includes(job.id) ? store.batch : null;
+  const batch = store.batches.find((one) => one.jobs.includes(job.id));
+  const done = job.state === "done" ? [job.take] : [];
   if (batch) {
-    batch.takes = [...new Set([...(batch.takes ?? []), job.take])];
-    if (batch.jobs.length > 1 && store.state.jobs.some((one) => batch.jobs.includes(one.id))) return;
+    batch.takes.push(...done);
+    if (store.state.jobs.some((one) => batch.jobs.includes(one.id))) return;
+    store.batches.splice(store.batches.indexOf(batch), 1);
   }
-  const base = baseline();
-  const made = (batch?.takes ?? [job.take]).filter((id) => takeOf(id));
-  if (batch) set({ batch: null });
+  const made = [...new Set(batch?.takes ?? done)].filter((id) => takeOf(id));
+  if (!made.length) return;
   if (made.length > 1) return show(made.slice(0, 4));
+  const base = baseline();
   const take = takeOf(made[0]);
-  if (!take) return;
   const fits = base && base.id !== take.id && base.width === take.width && base.height === take.height;
   show(fits ? [base.id, take.id] : [take.id]);
 }

@@ -2,6 +2,12 @@
 import { run } from "./commands.js";
 import { set } from "./store.js";
 
+const KEPT = "retake.plain-keys";
+
+// Whether a key by itself does something: a hand on the keyboard, or speech, can press one unmeant.
+export const plainKeys = () => localStorage.getItem(KEPT) !== "off";
+export const setPlainKeys = (on) => localStorage.setItem(KEPT, on ? "on" : "off");
+
 const PLAIN = {
   " ": () => run("toggle"),
   ",": () => run("frame", -1),
@@ -38,7 +44,7 @@ addEventListener("keydown", (event) => {
     run("undo");
     return;
   }
-  if (command || event.altKey) return;
+  if (command || event.altKey || !plainKeys()) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (/^[1-9]$/.test(key)) {
     if (Number(key) <= (run("length") ?? 0)) run("select", Number(key) - 1);

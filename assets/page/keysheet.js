@@ -1,5 +1,6 @@
 // The sheet of keys, and the table it is made of.
 import { h } from "./dom.js";
+import { plainKeys, setPlainKeys } from "./keys.js";
 
 export const KEYS = [
   { group: "Playing", keys: ["Space"], does: "Play or pause" },
@@ -11,7 +12,7 @@ export const KEYS = [
   { group: "Making", keys: ["R"], does: "Retake from the chosen segment" },
   { group: "Making", keys: ["G"], does: "Generate a new take" },
   { group: "Making", keys: ["Ctrl", "Enter"], together: true, does: "Generate, from inside a text field too" },
-  { group: "Takes", keys: ["*"], does: "Give the shown take a star, or take it back" },
+  { group: "Takes", keys: ["*"], does: "Give the shown take five stars, or take them back" },
   { group: "Takes", keys: ["Ctrl", "Z"], together: true, does: "Undo the last accept" },
   { group: "Page", keys: ["Esc"], does: "Close what is open; choose nothing" },
   { group: "Page", keys: ["?"], does: "This sheet" },
@@ -26,6 +27,11 @@ export const keySheet = {
     element: h(
       "div", { class: "keys-sheet" },
       h("p", { class: "hint" }, "In a text field the keys write. On a Mac, ⌘ does what Ctrl does."),
+      h(
+        "label", { class: "hint keys-plain" },
+        h("input", { type: "checkbox", checked: plainKeys(), onchange: (event) => setPlainKeys(event.target.checked) }),
+        " Keys without Ctrl work",
+      ),
       groups.map((group) => h(
         "section", {},
         h("h3", { class: "keys-group" }, group),

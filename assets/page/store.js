@@ -15,7 +15,7 @@ export const store = {
   away: false, // the studio does not answer
   selected: null, // {take, index}: the tile that is chosen; index counts from 0
   view: { takes: [] }, // ids on the stage: one, A and B, or up to four
-  batch: null, // {jobs: [...]} that were ordered together and are looked at together
+  batches: [], // orders of several takes that are looked at together: {jobs, takes}
 };
 
 const watchers = new Set();
@@ -24,6 +24,7 @@ let drawing = false;
 let timer = 0;
 let seen = "";
 let polling = null;
+let reading = 0;
 
 // `draw` is called after every change, at most once a frame, until `element` is gone.
 export function subscribe(element, draw) {
@@ -44,10 +45,24 @@ export function changed() {
   requestAnimationFrame(() => {
     drawing = false;
     for (const watcher of watchers) {
-      if (watcher.element.isConnected) watcher.draw();
-      else watchers.delete(watcher);
+      if (!watcher.element.isConnected) watchers.delete(watcher);
+      else attemptDraw(watcher);
     }
   });
+}
+
+// A region that cannot draw leaves the others alone.
+function attemptDraw(watcher) {
+  try {
+    watcher.draw();
+  } catch (error) {
+    console.error(error);
+  }
+}
+
+// Jobs that were ordered together: their takes come to the stage when the last has ended.
+export function together(jobs) {
+  store.batches.push({ jobs, takes: [] });
 }
 
 // Events: "ended" (job), "session" (the open session was read anew), "back" (the studio restarted).
@@ -77,8 +92,10 @@ export async function openSession(name, view = null) {
 
 export async function readSession() {
   const name = store.name;
+  const turn = (reading += 1);
   const told = await get(`/api/session?name=${part(name)}`);
-  if (store.name !== name) return;
+  // An answer that was overtaken by a later question is out of date.
+  if (store.name !== name || turn !== reading) return;
   store.session = told;
   const known = new Set(told.takes.map((take) => take.id));
   const takes = store.view.takes.filter((id) => known.has(id));
@@ -87,6 +104,12 @@ export async function readSession() {
   emit("session", told);
   changed();
 }
+
+// Reads the session again; if that fails, the next poll does. For after something was changed.
+export const refresh = () =>
+  readSession().catch(() => {
+    if (store.session) store.session.takes_rev = null;
+  });
 
 // Puts takes on the stage; `at` is the segment (from 0) where it opens.
 export function show(takes, at = null) {
@@ -118,21 +141,26 @@ async function look() {
     return;
   }
   if (store.away) set({ away: false });
-  if (!told) return;
+  if (!told) {
+    if (isBehind(store.state)) await refresh();
+    return;
+  }
   const before = store.state;
   seen = told.rev;
   store.state = told;
   if (before && before.server.boot !== told.server.boot) emit("back");
-  if (store.name && told.session && told.session.takes_rev !== store.session?.takes_rev) {
-    await readSession().catch((error) => console.warn(error.message));
-  }
+  if (isBehind(told)) await refresh();
   if (before) tellEnded(before, told);
   changed();
 }
 
+// Whether the session that is open here is not as the studio has it.
+const isBehind = (state) =>
+  Boolean(store.name && state?.session && state.session.takes_rev !== store.session?.takes_rev);
+
 function tellEnded(before, now) {
-  const were = new Set(before.jobs.map((job) => job.id));
-  for (const job of [...now.ended].reverse()) if (were.has(job.id)) emit("ended", job);
+  const known = new Set(before.ended.map((job) => job.id));
+  for (const job of [...now.ended].reverse()) if (!known.has(job.id)) emit("ended", job);
 }
 
 // ---------------------------------------------------------------- what can be read off
@@ -166,8 +194,15 @@ export async function start() {
   await poll();
   const kept = sessionStorage.getItem("retake.session");
   const names = store.state?.sessions ?? [];
-  const name = kept && names.includes(kept) ? kept : kept === "" ? null : (names[0] ?? null);
+  const name = (await isThere(kept, names)) ? kept : kept === "" ? null : (names[0] ?? null);
   await openSession(name).catch((error) => console.warn(error.message));
+}
+
+// Whether the session that this tab had open is one of this library.
+async function isThere(name, names) {
+  if (!name || names.includes(name)) return Boolean(name);
+  const told = await get(`/api/session?name=${part(name)}`).catch(() => null);
+  return Boolean(told && (told.takes.length || told.draft));
 }
 
 document.addEventListener("visibilitychange", () => !document.hidden && poll());

@@ -4,7 +4,7 @@ import { get, post, posterOf, put, remove } from "./api.js";
 import { run } from "./commands.js";
 import { arrange, button, h, icon, setText } from "./dom.js";
 import { ago, range } from "./format.js";
-import { baseline, openSession, poll, readSession, ready, show, store, subscribe, takes } from "./store.js";
+import { baseline, openSession, poll, ready, refresh, show, store, subscribe, takes } from "./store.js";
 import { attempt, toast } from "./toasts.js";
 
 const MOST_LEVELS = 5;
@@ -21,7 +21,8 @@ export function mount(element) {
     const rows = tree(sharing());
     const shared = Math.min(store.selected?.index ?? 0, longest());
     const part = shared > 0 ? ` that share segment${shared > 1 ? "s" : ""} ${range(0, shared)}` : "";
-    setText(title, takes().length ? `Takes${part} (${rows.length})` : "Takes");
+    const count = store.selected ? rows.length : (store.session?.total ?? rows.length);
+    setText(title, takes().length ? `Takes${part} (${count})` : "Takes");
     setText(empty, takes().length ? "" : "Every take you make is kept here. Accept the better one; nothing is lost.");
     const shown = new Set(rows.map(({ take }) => take.id));
     for (const id of cards.keys()) if (!shown.has(id)) cards.delete(id);
@@ -56,13 +57,16 @@ function tree(some) {
     children.get(parent).push(take);
   }
   const rows = [];
-  const walk = (parent, level) => {
-    for (const take of children.get(parent) ?? []) {
-      rows.push({ take, level });
-      walk(take.id, level + 1);
-    }
+  const placed = new Set();
+  const place = (take, level) => {
+    if (placed.has(take.id)) return;
+    placed.add(take.id);
+    rows.push({ take, level });
+    for (const child of children.get(take.id) ?? []) place(child, level + 1);
   };
-  walk(null, 0);
+  for (const take of children.get(null) ?? []) place(take, 0);
+  // Whoever is its own ancestor has no root to be found from.
+  for (const take of some) place(take, 0);
   return rows;
 }
 
@@ -134,7 +138,7 @@ class Actions {
     for (let n = 1; n <= 5; n++) {
       this.stars.append(h("button", { type: "button", class: "star", "aria-label": `${n} of 5 stars`, onclick: () => this.rate(n) }, icon("star")));
     }
-    this.note = h("textarea", { class: "input card-note", rows: 1, placeholder: "A note", "aria-label": "Note", maxlength: 2000, onchange: () => this.write() });
+    this.note = h("textarea", { class: "input card-note", rows: 1, placeholder: "A note", "aria-label": "Note", maxlength: 2000, oninput: () => (this.unsaved = true), onchange: () => this.write() });
     this.element = h(
       "div", { class: "card-more" },
       h("div", { class: "card-row" }, this.accept, this.stars),
@@ -152,7 +156,7 @@ class Actions {
       star.classList.toggle("on", i < take.stars);
       star.setAttribute("aria-pressed", i < take.stars);
     });
-    if (document.activeElement !== this.note && this.note.value !== take.note) this.note.value = take.note;
+    if (!this.unsaved && document.activeElement !== this.note && this.note.value !== take.note) this.note.value = take.note;
   }
 
   get id() {
@@ -162,12 +166,13 @@ class Actions {
   async rate(n) {
     const stars = this.card.take.stars === n ? 0 : n;
     await attempt(() => put(`/api/takes/${this.id}/stars`, { stars }));
-    await readSession();
+    await refresh();
   }
 
   async write() {
-    await attempt(() => put(`/api/takes/${this.id}/note`, { note: this.note.value }));
-    await readSession();
+    const told = await attempt(() => put(`/api/takes/${this.id}/note`, { note: this.note.value }));
+    if (told) this.unsaved = false;
+    await refresh();
   }
 
   async recipe() {
@@ -185,13 +190,15 @@ class Actions {
   async delete() {
     const { id } = this;
     if ((await attempt(() => remove(`/api/takes/${id}`))) === undefined) return;
+    const { name } = store;
     const undo = async () => {
       await attempt(() => post(`/api/takes/${id}/restore`));
+      if (store.name !== name) return openSession(name, { takes: [id] });
       await poll();
-      await readSession();
+      await refresh();
       show([id]);
     };
-    await readSession();
+    await refresh();
     toast("The take is in the trash.", { action: { name: "Undo", run: undo } });
   }
 }

@@ -3,12 +3,12 @@
 // that is being made.
 import { post, put } from "./api.js";
 import { commands, run } from "./commands.js";
-import { arrange, button, h, icon, setText } from "./dom.js";
+import { arrange, button, h, setText } from "./dom.js";
 import "./keys.js";
 import { ActionBar } from "./timeline_bar.js";
 import { Row } from "./timeline_row.js";
 import {
-  baseline, divergence, jobHere, poll, readSession, ready, set, show, store, subscribe, takeA, takeB,
+  changed, divergence, jobHere, openSession, ready, refresh, set, show, store, subscribe, takeA, takeB,
 } from "./store.js";
 import { attempt, toast } from "./toasts.js";
 
@@ -82,32 +82,39 @@ async function acceptShown(id = store.view.takes.at(-1)) {
   for (const one of store.session.takes) one.baseline = one.id === id;
   store.session.can_undo = true;
   show([id]);
+  const { name } = store;
   const told = await attempt(() => post(`/api/takes/${id}/accept`));
-  if (told) toast("Accepted: it is the baseline now.", { action: { name: "Undo", run: undoAccept } });
-  await readSession();
+  const undo = async () => {
+    if (store.name !== name) await openSession(name);
+    if (store.session?.baseline === id) await undoAccept();
+    else toast("Another take was accepted since; undo that one first.");
+  };
+  if (told) toast("Accepted: it is the baseline now.", { action: { name: "Undo", run: undo } });
+  await refresh();
 }
 
 async function undoAccept() {
   if (!store.session?.can_undo) return;
   const told = await attempt(() => post("/api/session/undo", { session: store.name }));
-  if (!told) return;
-  await readSession();
-  if (told.baseline) show([told.baseline]);
+  await refresh();
+  if (told?.baseline) show([told.baseline]);
 }
 
 async function starShown() {
   const take = store.view.takes.length > 1 ? store.session?.takes.find((t) => t.id === store.view.takes.at(-1)) : takeA();
   if (!take) return;
   take.stars = take.stars ? 0 : 5;
+  changed();
   await attempt(() => put(`/api/takes/${take.id}/stars`, { stars: take.stars }));
-  await readSession();
+  await refresh();
 }
 
 function titleOf(a, b, job) {
-  if (a && b) return "Baseline and the other take";
-  if (a && job) return job.kind === "retake" && job.parent === a.id ? "Baseline, and the take that is being made" : "Baseline; another take is being made";
-  if (a) return a.baseline ? "Timeline" : "Timeline of the take on the stage";
-  return job ? "Being made" : "Timeline";
+  if (!a) return job ? "Being made" : "Timeline";
+  const name = a.baseline ? "Baseline" : "Take on the stage";
+  if (job) return `${name}, and the take that is being made`;
+  if (b) return `${name}, and the other take`;
+  return a.baseline ? "Timeline" : "Timeline of the take on the stage";
 }
 
 // ---------------------------------------------------------------- what a row shows
@@ -122,8 +129,9 @@ function takeRow(take, job, other = null) {
     side: other ? "b" : "a",
     select: (index) => select(index, take),
     retake: (index) => (select(index, take), run("retake")),
-    locked: other ? 0 : (store.session?.locked ?? 0),
-    lock: other ? null : (count) => lock(count),
+    // The lock is the baseline's.
+    locked: take.baseline ? (store.session?.locked ?? 0) : 0,
+    lock: take.baseline ? lock : null,
     tiles: take.segment_ids.map((id, i) => ({
       key: id,
       index: i,
@@ -173,4 +181,5 @@ async function lock(count) {
   store.session.locked = count;
   set({});
   await attempt(() => put("/api/session/lock", { session: store.name, count }));
+  await refresh();
 }

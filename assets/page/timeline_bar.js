@@ -3,7 +3,7 @@ import { post } from "./api.js";
 import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { range, seconds } from "./format.js";
-import { openSession, poll, set, store, takeOf } from "./store.js";
+import { poll, set, store, takeOf, together } from "./store.js";
 import { toast } from "./toasts.js";
 
 const MANY = 4;
@@ -77,7 +77,7 @@ export class ActionBar {
 
   locked() {
     const about = this.subject();
-    return about && about.keep < (store.session?.locked ?? 0) && !about.extending;
+    return about && about.take.baseline && about.keep < (store.session?.locked ?? 0) && !about.extending;
   }
 
   draw() {
@@ -143,10 +143,13 @@ export class ActionBar {
     if (this.busy) return;
     this.busy = true;
     try {
+      // What was changed in the recipe is known only when that of the take is.
+      await run("changesReady");
       const told = await post("/api/orders", this.order());
-      set({ selected: null, batch: { jobs: told.jobs } });
+      together(told.jobs);
+      set({ selected: null });
       this.seed.value = String(draw32());
-      await (told.session === store.name ? poll() : openSession(told.session));
+      await poll();
     } catch (error) {
       toast(error.message, { bad: true });
     } finally {

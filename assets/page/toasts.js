@@ -2,11 +2,12 @@
 import { button, h } from "./dom.js";
 
 const SECONDS = 8;
-let box = null;
+// It is there before its first message, else screen readers may miss that.
+const box = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
+document.body.append(box);
 
 // `action` is {name, run}: for instance an undo.
 export function toast(text, { bad = false, action = null, seconds = SECONDS } = {}) {
-  box ??= h("div", { class: "toasts", role: "status", "aria-live": "polite" });
   // What is outside of an open dialog is out of reach.
   const home = document.querySelector("dialog[open]") ?? document.querySelector("#studio") ?? document.body;
   if (box.parentElement !== home) home.append(box);
@@ -21,7 +22,13 @@ export function toast(text, { bad = false, action = null, seconds = SECONDS } = 
   // The same thing told twice is told once.
   for (const old of box.children) if (old.firstChild.textContent === text) old.remove();
   box.append(item);
-  if (seconds) setTimeout(close, 1000 * (bad ? seconds * 2 : seconds));
+  if (seconds) setTimeout(leave, 1000 * (bad ? seconds * 2 : seconds));
+
+  // It stays while somebody is at it.
+  function leave() {
+    if (item.matches(":hover, :focus-within")) setTimeout(leave, 1000);
+    else close();
+  }
 }
 
 // Runs something that may be refused, and tells why if it is. Gives its value, or undefined.

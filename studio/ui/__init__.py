@@ -1,1 +1,1 @@
-"""The page. Looks and clicks only: whatever it does, it does through `studio.actions`."""
+"""The page. It lays out the regions; what they show and do goes through `studio.api`."""
