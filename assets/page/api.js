@@ -7,6 +7,7 @@ export class Refused extends Error {
     this.field = told.field ?? null;
     this.fix = told.fix ?? null;
     this.fields = told.fields ?? [];
+    this.told = told;
   }
 }
 

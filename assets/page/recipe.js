@@ -1,7 +1,7 @@
 // The recipe rail: the draft of the next take, field by field, and the button that makes it.
 import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
-import { changes, ChangesNote } from "./recipe_changes.js";
+import { changedFields, changes, changesReady, ChangesNote } from "./recipe_changes.js";
 import { checked } from "./recipe_check.js";
 import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted } from "./recipe_draft.js";
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
@@ -110,6 +110,8 @@ class Rail {
       takesInput: (kind) => reads(modelOf(draft.model), fieldOf(kind)),
       setInput: (kind, file) => setInput(kind, file).catch((error) => toast(error.message, { bad: true })),
       changes,
+      changedFields,
+      changesReady,
       readModels: () => readModels().catch(() => {}),
     });
   }

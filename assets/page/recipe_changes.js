@@ -3,8 +3,8 @@
 import { get } from "./api.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { wholeRecipe } from "./recipe_check.js";
-import { draft, fromRecipe, isReady, replace } from "./recipe_draft.js";
-import { facts, fieldOf } from "./recipe_facts.js";
+import { draft, follow, fromRecipe, isHome, isReady, replace } from "./recipe_draft.js";
+import { facts, fieldOf, modelOf, NOT_HERE } from "./recipe_facts.js";
 import { changed, store, takeOf } from "./store.js";
 
 // The same on both sides of a boundary between segments.
@@ -12,24 +12,32 @@ const CARRIED = ["model", "width", "height", "fps", "frames", "overlap", "image"
 const APART = ["segments"]; // how long the video is, is said elsewhere
 const BRIEF = 24; // characters
 const AGAIN_MS = 5000;
+const LOOK_MS = 50;
+const MOST_LOOKS = 100;
 
-const takes = new Map(); // id -> the whole take, or null while it is read
+const takes = new Map(); // id -> {take: the whole one, or null; failed; done: a promise of its end}
 
-function wholeTake(id) {
-  if (takes.has(id)) return takes.get(id);
-  takes.set(id, null);
-  get(`/api/takes/${id}`).then(
-    (take) => (takes.set(id, take), changed()),
-    () => setTimeout(() => takes.delete(id), AGAIN_MS),
-  );
-  return null;
+function read(id) {
+  const found = takes.get(id);
+  if (found) return found;
+  const one = { take: null, failed: false };
+  takes.set(id, one);
+  one.done = get(`/api/takes/${id}`).then((take) => {
+    one.take = take;
+    changed();
+  });
+  one.done.catch(() => {
+    one.failed = true;
+    setTimeout(() => takes.get(id) === one && takes.delete(id), AGAIN_MS);
+  });
+  return one;
 }
 
 // {recipe, index} of the selected segment, or of the one that would come after the last; null if
 // none is, or its take is being read.
 function selectedRecipe() {
   const card = store.selected && takeOf(store.selected.take);
-  const take = card && wholeTake(card.id);
+  const take = card && read(card.id).take;
   if (!take) return null;
   const index = Math.min(store.selected.index, card.segment_ids.length);
   const chapter = take.chapters.findLast((one) => one.first <= index);
@@ -38,15 +46,46 @@ function selectedRecipe() {
 
 const plain = (value) => (typeof value === "string" ? value.trim() : (value ?? ""));
 
-// The fields that a retake from the selected segment would change: {name: value of the draft}.
-export function changes() {
-  const at = isReady() && facts.fields.length ? selectedRecipe() : null;
-  if (!at) return {};
+// {mine: the whole draft as a recipe, names: of its fields that a retake takes over, differ: those
+// of them that the selected segment has otherwise}
+function compared() {
+  const at = isReady() && isHome() && facts.fields.length ? selectedRecipe() : null;
+  if (!at) return { mine: {}, names: [], differ: [] };
   const mine = wholeRecipe();
   const names = Object.keys(at.recipe).filter((name) => !APART.includes(name) && name in mine);
-  return Object.fromEntries(
-    names.filter((name) => plain(mine[name]) !== plain(at.recipe[name])).map((name) => [name, mine[name]]),
-  );
+  return { mine, names, differ: names.filter((name) => plain(mine[name]) !== plain(at.recipe[name])) };
+}
+
+const pick = (recipe, names) => Object.fromEntries(names.map((name) => [name, recipe[name]]));
+
+// The fields to order a retake from the selected segment with: {name: value of the draft}. Those that
+// differ; under another model all of them, else its defaults would stand in for the others; nothing
+// under a model that is not here, where `changesReady` says so.
+export function changes() {
+  const { mine, names, differ } = compared();
+  if (!differ.includes("model")) return pick(mine, differ);
+  return modelOf(mine.model) ? pick(mine, names) : {};
+}
+
+// The names of the fields in which the draft and the selected segment differ.
+export const changedFields = () => compared().differ;
+
+// Comes back when `changes` is known for the selection; throws, in words, if it cannot be.
+export async function changesReady() {
+  for (let looks = 0; !(isReady() && isHome()); looks++) {
+    if (looks === MOST_LOOKS) throw new Error("The recipe of this session could not be read. Try again.");
+    await follow();
+    await new Promise((done) => setTimeout(done, LOOK_MS));
+  }
+  const card = store.selected && takeOf(store.selected.take);
+  if (!card) return;
+  if (takes.get(card.id)?.failed) takes.delete(card.id);
+  try {
+    await read(card.id).done;
+  } catch (error) {
+    throw new Error(`The recipe of this take could not be read: ${error.message}`);
+  }
+  if (compared().differ.includes("model") && !modelOf(draft.model)) throw new Error(`${draft.model}: ${NOT_HERE}`);
 }
 
 const short = (name, value) => {
@@ -77,8 +116,8 @@ export class ChangesNote {
 
   draw() {
     const at = selectedRecipe();
-    const found = changes();
-    const names = Object.keys(found);
+    const { mine, differ: names } = compared();
+    const found = pick(mine, names);
     const key = JSON.stringify([at?.index, at?.recipe, found]);
     if (key === this.shown) return;
     this.shown = key;

@@ -1,6 +1,6 @@
 // What the draft comes to as an order, and what is wrong with it as far as the page can tell.
 import { draft, valueOf } from "./recipe_draft.js";
-import { defaultOf, facts, modelOf, reads } from "./recipe_facts.js";
+import { defaultOf, facts, modelOf, NOT_HERE, reads } from "./recipe_facts.js";
 
 const MOST_SEED = Number.MAX_SAFE_INTEGER;
 const WHOLE = /^[+-]?\d+$/;
@@ -54,12 +54,12 @@ export function seeds() {
 export function checked() {
   const model = modelOf(draft.model);
   const recipe = {};
-  const faults = {};
+  const faults = model ? {} : { model: NOT_HERE };
   for (const field of facts.fields) {
     if (field.name === "model" || !reads(model, field)) continue;
     if (field.name in draft.recipe) recipe[field.name] = draft.recipe[field.name];
     const fault = faultOf(field, valueOf(field.name));
-    // Nothing is known of a model that is not in the list: the studio tells what is missing.
+    // Nothing is known of the fields of a model that is not in the list.
     if (fault && (model || field.name in recipe)) faults[field.name] = fault;
   }
   const given = seeds();

@@ -2,6 +2,7 @@
 // while there is none, to this browser; taken over from wherever else it was changed last.
 import { get, part, put } from "./api.js";
 import { defaultOf, firstPresent, modelOf } from "./recipe_facts.js";
+import { merged } from "./recipe_merge.js";
 import { changed, store } from "./store.js";
 import { toast } from "./toasts.js";
 
@@ -17,7 +18,9 @@ export const draft = { model: null, recipe: {}, seed: "", locked: false, last: "
 const BLANK = structuredClone(draft);
 
 let home; // the session that the draft belongs to; null: none yet; undefined: nothing was read
-let rev = -1; // how often the draft was saved when it was last read or written here
+let place = { name: null }; // the same object for as long as the draft is not that of another session
+let rev = 0; // how often the draft was saved when it was last read or written here
+let base = BLANK; // the draft as it was then: what differs from it was changed here
 let dirty = false;
 let saving = null;
 let reading = false;
@@ -28,6 +31,10 @@ const others = {}; // settings that were left with a model, by model, until the 
 
 export const snapshot = () => structuredClone(draft);
 export const isReady = () => home !== undefined;
+export const herePlace = () => place;
+export const isPlace = (one) => one.name === place.name;
+// Whether the draft is that of the session that is open.
+export const isHome = () => home === store.name;
 export const valueOf = (name) => draft.recipe[name] ?? defaultOf(name, modelOf(draft.model));
 
 // ---------------------------------------------------------------- changing it
@@ -58,11 +65,16 @@ export function chooseModel(id) {
   edit({ model: id, recipe });
 }
 
-// Another recipe altogether; what stood there can be had back.
+// Another recipe altogether; what stood there can be had back while its session is open.
 export function replace(patch, words) {
   const before = snapshot();
+  const of = place;
   edit(patch);
-  toast(words, { action: { name: "Undo", run: () => edit(before) } });
+  const undo = () => {
+    if (isPlace(of) && isHome()) edit(before);
+    else toast(`Nothing was undone: that was in ${of.name ?? "a new session"}, which is not open now.`, { bad: true });
+  };
+  toast(words, { action: { name: "Undo", run: undo } });
 }
 
 // A recipe as the studio tells it, with the seeds of a take if they come along.
@@ -98,7 +110,7 @@ const keyOf = (name) => (name === null ? "retake.draft" : `retake.draft.${name}`
 
 function keep() {
   try {
-    localStorage.setItem(keyOf(home), JSON.stringify({ draft, rev }));
+    localStorage.setItem(keyOf(home), JSON.stringify({ draft, rev, base }));
   } catch {
     // The browser keeps nothing: the studio still does.
   }
@@ -107,7 +119,7 @@ function keep() {
 function kept(name) {
   try {
     const found = JSON.parse(localStorage.getItem(keyOf(name)));
-    return found && { draft: tidy(found.draft), rev: found.rev };
+    return found && { draft: tidy(found.draft), base: tidy(found.base) ?? BLANK };
   } catch {
     return null;
   }
@@ -120,20 +132,38 @@ export async function save() {
   dirty = false;
   if (home === null) return;
   const name = home;
-  saving = put("/api/session/draft", { session: name, draft: snapshot() }).then(
-    (told) => {
-      if (home !== name) return;
-      rev = Math.max(rev, told.draft_rev);
-      if (!dirty) localStorage.removeItem(keyOf(name));
-    },
-    (error) => {
-      dirty = home === name;
-      if (error.status) toast(error.message, { bad: true });
-      else timer = setTimeout(save, AGAIN_MS);
-    },
-  );
+  saving = write(name).catch((error) => {
+    dirty = home === name;
+    if (error.status) toast(error.message, { bad: true });
+    else timer = setTimeout(save, AGAIN_MS);
+  });
   await saving;
   saving = null;
+}
+
+// What another tab saved since is taken over first, except where the same was changed here.
+async function write(name) {
+  const sent = snapshot();
+  let told;
+  try {
+    told = await put("/api/session/draft", { session: name, draft: sent, base_rev: rev });
+  } catch (error) {
+    if (error.status !== 409 || home !== name) throw error;
+    const theirs = tidy(error.told.draft);
+    rev = error.told.draft_rev;
+    if (theirs) {
+      Object.assign(draft, merged(base, draft, theirs));
+      base = theirs;
+      keep();
+      changed();
+    }
+    return write(name);
+  }
+  if (home !== name) return;
+  rev = told.draft_rev;
+  base = sent;
+  if (dirty) keep();
+  else localStorage.removeItem(keyOf(name));
 }
 
 addEventListener("pagehide", () => {
@@ -142,7 +172,7 @@ addEventListener("pagehide", () => {
     method: "PUT",
     keepalive: true,
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ session: home, draft }),
+    body: JSON.stringify({ session: home, draft, base_rev: rev }),
   }).catch(() => {});
 });
 
@@ -150,7 +180,9 @@ addEventListener("pagehide", () => {
 export async function carryTo(name) {
   reading = true;
   home = name;
-  rev = -1;
+  place.name = name;
+  rev = 0;
+  base = BLANK;
   dirty = true;
   await save();
   reading = false;
@@ -160,7 +192,9 @@ export async function carryTo(name) {
 export async function carryOn() {
   await save();
   home = null;
-  rev = -1;
+  place = { name: null };
+  rev = 0;
+  base = BLANK;
   keep();
 }
 
@@ -187,19 +221,22 @@ async function arrive(name) {
   if (isReady()) await save();
   const here = kept(name);
   let found = name === null ? (here?.draft ?? (isReady() ? snapshot() : first())) : tidy(told.draft);
-  const unsaved = name !== null && here?.draft && here.rev === (told.draft_rev ?? -1);
-  if (unsaved) found = here.draft;
+  const theirs = name === null ? null : found;
+  const unsaved = name !== null && here?.draft;
+  if (unsaved) found = theirs ? merged(here.base, here.draft, theirs) : here.draft;
   if (!found && told?.baseline) {
     const take = await get(`/api/takes/${told.baseline}`);
     found = { ...structuredClone(BLANK), ...fromRecipe(take.recipe), last: seedText(take.seeds) };
   }
   if (store.name !== name) return;
   home = name;
-  rev = told?.draft_rev ?? -1;
+  place = { name };
+  rev = told?.draft_rev ?? 0;
   Object.assign(draft, found ?? (draft.model ? snapshot() : first()));
-  dirty = Boolean(unsaved);
-  if (unsaved) timer = setTimeout(save, SAVE_MS);
-  else if (name !== null && here) localStorage.removeItem(keyOf(name));
+  base = theirs ?? (unsaved ? here.base : snapshot());
+  dirty = Boolean(unsaved) && JSON.stringify(draft) !== JSON.stringify(theirs);
+  if (dirty) timer = setTimeout(save, SAVE_MS);
+  else if (unsaved) localStorage.removeItem(keyOf(name));
   changed();
 }
 
@@ -214,16 +251,18 @@ async function catchUp() {
   const name = home;
   const told = await get(`/api/session?name=${part(name)}`);
   if (home !== name || dirty || saving) return;
-  rev = now.draft_rev;
+  rev = told.draft_rev;
   const found = tidy(told.draft);
-  if (!found || JSON.stringify(found) === JSON.stringify(draft)) return;
-  Object.assign(draft, found);
+  if (!found) return;
+  base = found;
+  if (JSON.stringify(found) === JSON.stringify(draft)) return;
+  Object.assign(draft, structuredClone(found));
   changed();
 }
 
 // The studio was started again, maybe with another library.
 export function restarted() {
-  rev = -1;
+  rev = 0;
 }
 
 // Another tab wrote while there is no session.

@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { changed } from "./store.js";
 
+export const NOT_HERE = "This model is not here: add its folder in Models.";
 export const facts = { fields: [], models: [] };
 
 export async function readFacts() {

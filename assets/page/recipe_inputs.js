@@ -2,7 +2,7 @@
 // the draft holds where it lies there.
 import { post } from "./api.js";
 import { arrange, button, h, setText } from "./dom.js";
-import { draft, edit, setField } from "./recipe_draft.js";
+import { draft, edit, herePlace, isPlace, setField } from "./recipe_draft.js";
 import { fieldOf, modelOf, reads } from "./recipe_facts.js";
 import { toast } from "./toasts.js";
 
@@ -20,11 +20,16 @@ export async function setInput(kind, file) {
     toast(`${model?.name ?? draft.model} takes no ${field.label.toLowerCase()}: choose another model first.`, { bad: true });
     return;
   }
+  const place = herePlace();
   const form = new FormData();
   form.append("kind", kind);
   form.append("file", file);
   const told = await post("/api/inputs", form);
-  edit({ files: { [told.path]: told.name } });
+  if (!isPlace(place)) {
+    toast(`${told.name} was not used: another session was opened before it was here.`, { bad: true });
+    return;
+  }
+  edit({ files: { ...draft.files, [told.path]: told.name } });
   setField(kind, told.path);
 }
 

@@ -3,7 +3,7 @@ import { post } from "./api.js";
 import { h, setText } from "./dom.js";
 import { seconds } from "./format.js";
 import { checked } from "./recipe_check.js";
-import { carryTo, draft, edit, seedText, valueOf } from "./recipe_draft.js";
+import { carryTo, draft, edit, isHome, seedText, valueOf } from "./recipe_draft.js";
 import { fieldOf, modelOf } from "./recipe_facts.js";
 import { changed, openSession, poll, set, store } from "./store.js";
 import { toast } from "./toasts.js";
@@ -22,6 +22,7 @@ export class OrderPart {
     this.of = "";
     this.asked = "";
     this.line = Promise.resolve();
+    this.fresh = null; // {name}: the new session that orders of this page are about to make
     this.main = h("button", { type: "button", class: "btn primary recipe-main", "aria-describedby": "recipe-estimate", onclick: () => this.go() });
     this.told = h("span", { id: "recipe-estimate", class: "recipe-estimate" });
     this.copies = COPIES.map((count) =>
@@ -50,6 +51,7 @@ export class OrderPart {
   }
 
   draw(faults) {
+    if (store.name !== null) this.fresh = null;
     const model = modelOf(draft.model);
     const count = Number(valueOf("segments"));
     const right = Number.isInteger(count) && count > 0;
@@ -112,8 +114,10 @@ export class OrderPart {
     if (first) return this.point(first);
     if (this.isTwice(body)) return;
     const once = draft.locked ? "" : draft.seed.trim();
-    this.line = this.line.then(() => this.order(body, once)).catch((error) => {
-      const refused = refusal(error);
+    const fresh = body.session === null ? (this.fresh ??= { name: null }) : null;
+    this.line = this.line.then(() => this.order(body, once, fresh)).catch((error) => {
+      const stays = store.name === (body.session ?? fresh.name);
+      const refused = stays ? refusal(error) : null;
       if (!refused) return toast(error.message, { bad: true });
       this.hear(body, { estimate: null, refused });
       this.point(refused.field);
@@ -129,16 +133,22 @@ export class OrderPart {
     return before?.text === now.text && now.at - before.at < TWICE_MS;
   }
 
-  // `once` is a seed of the dice: the next take gets another one.
-  async order(body, once) {
-    const told = await post("/api/orders", { ...body, session: store.name });
-    if (once && !draft.locked && draft.seed.trim() === once) edit({ seed: "", last: once });
-    if (told.jobs.length > 1) set({ batch: { jobs: told.jobs } });
-    if (told.session === store.name) await poll();
-    else {
-      await carryTo(told.session);
-      await openSession(told.session);
+  // `once` is a seed of the dice: the next take gets another one. `fresh` is shared by the orders
+  // that go into one new session. If another session was opened meanwhile, that one is left alone.
+  async order(body, once, fresh) {
+    const told = await post("/api/orders", { ...body, session: body.session ?? fresh.name });
+    if (fresh) fresh.name = told.session;
+    const isNew = () => store.name === null && fresh !== null && this.fresh === fresh;
+    const stays = () => isHome() && (store.name === told.session || isNew());
+    if (stays()) {
+      if (once && !draft.locked && draft.seed.trim() === once) edit({ seed: "", last: once });
+      if (told.jobs.length > 1) set({ batch: { jobs: told.jobs } });
     }
+    if (isNew() && isHome()) {
+      await carryTo(told.session);
+      if (isNew()) await openSession(told.session);
+    } else await poll();
+    if (!stays()) return;
     const job = [...(store.state?.jobs ?? []), ...(store.state?.ended ?? [])].find((one) => one.id === told.jobs[0]);
     const last = job ? seedText(job.seeds) : draft.last;
     if (last !== draft.last) edit({ last });

@@ -177,7 +177,10 @@ class Actions {
 
   async recipe() {
     const told = await attempt(() => get(`/api/takes/${this.id}`));
-    if (told) run("setRecipe", told.recipe, told.seeds);
+    if (!told) return;
+    run("setRecipe", told.recipe, told.seeds);
+    const later = told.chapters[1];
+    if (later) toast(`From segment ${later.first + 1} on this take has another recipe, which is not in the rail.`);
   }
 
   async fork() {

@@ -114,6 +114,44 @@ def finished(page: Page, takes: int) -> None:
     raise AssertionError("it was not made")
 
 
+def put_draft(studio: Server, name: str, prompt: str, **given) -> None:
+    """Writes the draft of a session as another tab would."""
+    draft = {"model": "starter", "recipe": {"prompt": prompt, "segments": 1, "steps": 2}, **given}
+    asked = {"session": name, "draft": draft}
+    httpx.put(f"{studio.address}/api/session/draft", json=asked).raise_for_status()
+
+
+def draft_of(studio: Server, name: str) -> dict:
+    told = httpx.get(f"{studio.address}/api/session", params={"name": name})
+    return told.raise_for_status().json()["draft"]["recipe"]
+
+
+def open_session(page: Page, name: str, prompt: str) -> None:
+    page.evaluate(
+        """async (name) => {
+          const at = document.querySelector('link[href*="/page/"]').href.replace(/[^/]*$/, "");
+          await (await import(at + "store.js")).openSession(name);
+        }""",
+        name,
+    )
+    expect(field(page, "Prompt")).to_have_value(prompt)
+
+
+def hold(page: Page, pattern: str) -> list:
+    """Requests of `pattern` wait in the list that is given back until they are continued."""
+    held: list = []
+    page.route(pattern, held.append)
+    return held
+
+
+def wait_for(page: Page, held: list) -> None:
+    for _ in range(100):
+        if held:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("nothing was asked")
+
+
 def test_a_first_visit_has_a_sample_prompt_and_one_button(server, open_page):
     page = open_page(server.address)
     expect(field(page, "Prompt")).to_have_value(SAMPLE)
@@ -403,6 +441,142 @@ def test_a_picture_is_taken_shown_and_removed(studio, open_page, tiny, tmp_path)
     assert "image" not in ask(page, "commands.draftRecipe().recipe")
     field(page, "Model").select_option("starter")
     expect(part).to_have_count(0)
+
+
+def test_an_order_that_is_answered_late_leaves_the_session_opened_meanwhile_alone(page, studio):
+    put_draft(studio, "left", "a left boat")
+    put_draft(studio, "right", "a right boat")
+    open_session(page, "left", "a left boat")
+    held = hold(page, "**/api/orders")
+    main_button(page).click()
+    wait_for(page, held)
+    open_session(page, "right", "a right boat")
+    held[0].continue_()
+    saved(page)
+    assert ask(page, "store.name") == "right"
+    assert draft_of(studio, "left")["prompt"] == "a left boat"
+    assert draft_of(studio, "right")["prompt"] == "a right boat"
+
+
+def test_the_first_orders_of_a_new_session_do_not_take_over_one_opened_meanwhile(page, studio):
+    put_draft(studio, "right", "a right boat")
+    field(page, "Prompt").fill("two of one session")
+    quick(page, segments=1)
+    held = hold(page, "**/api/orders")
+    main_button(page).click()
+    page.wait_for_timeout(600)
+    main_button(page).click()
+    wait_for(page, held)
+    open_session(page, "right", "a right boat")
+    with page.expect_response("**/api/orders") as one:
+        held.pop().continue_()
+    first = one.value.json()["session"]
+    wait_for(page, held)
+    with page.expect_response("**/api/orders") as two:
+        held.pop().continue_()
+    assert two.value.json()["session"] == first
+    saved(page)
+    assert ask(page, "store.name") == "right"
+    assert draft_of(studio, "right")["prompt"] == "a right boat"
+
+
+def test_an_undo_of_the_recipe_leaves_another_session_alone(page, studio):
+    put_draft(studio, "left", "a left boat")
+    put_draft(studio, "right", "a right boat")
+    open_session(page, "left", "a left boat")
+    ask(page, "commands.setRecipe({model: 'starter', prompt: 'another'})")
+    expect(field(page, "Prompt")).to_have_value("another")
+    open_session(page, "right", "a right boat")
+    page.get_by_test_id("toast").get_by_role("button", name="Undo").last.click()
+    expect(page.get_by_test_id("toast").last).to_contain_text(
+        "Nothing was undone: that was in left"
+    )
+    expect(field(page, "Prompt")).to_have_value("a right boat")
+
+
+def test_what_a_retake_would_change_can_be_waited_for(refused):
+    page = refused
+    quick(page, segments=1)
+    generate(page, 1)
+    reload(page)
+    held = hold(page, "**/api/takes/*")
+    tile(page, 1).click()
+    wait_for(page, held)
+    field(page, "Prompt").fill("a red boat at noon")
+    assert ask(page, "commands.changes()") == {}
+    ask(page, "void commands.changesReady().then(() => (window.told = commands.changes()))")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.told") is None
+    held[0].continue_()
+    page.wait_for_function("window.told")
+    assert page.evaluate("window.told") == {"prompt": "a red boat at noon"}
+
+
+def test_a_retake_under_another_model_has_all_fields_and_none_under_an_unknown_one(refused):
+    page = refused
+    quick(page, segments=1)
+    generate(page, 1)
+    tile(page, 1).click()
+    ask(page, "commands.changesReady()")
+    options = field(page, "Model").locator("option")
+    other = next(o for o in options.evaluate_all("all => all.map(o => o.value)") if o != "starter")
+    ask(page, f"commands.setRecipe({{model: {json.dumps(other)}, prompt: {json.dumps(SAMPLE)}}})")
+    changes = ask(page, "commands.changes()")
+    assert {"model", "prompt", "width", "height", "fps", "frames", "steps"} <= changes.keys()
+    assert "prompt" not in ask(page, "commands.changedFields()")
+    ask(page, "commands.setRecipe({model: '/not/here', prompt: 'a boat'})")
+    assert ask(page, "commands.changes()") == {}
+    words = ask(page, "commands.changesReady().catch((error) => error.message)")
+    assert "This model is not here" in words
+
+
+def test_what_two_tabs_change_at_once_is_kept_field_by_field(refused, studio):
+    page = refused
+    put_draft(studio, "both", "a boat")
+    open_session(page, "both", "a boat")
+    field(page, "Segments").fill("3")
+    put_draft(studio, "both", "a boat of the other tab")
+    expect(field(page, "Prompt")).to_have_value("a boat of the other tab", timeout=10_000)
+    expect(field(page, "Segments")).to_have_value("3")
+    saved(page)
+    assert draft_of(studio, "both") == {
+        "prompt": "a boat of the other tab",
+        "segments": 3,
+        "steps": 2,
+    }
+
+
+def test_a_picture_that_comes_late_does_not_land_in_another_session(
+    studio, open_page, tiny, tmp_path
+):
+    httpx.post(f"{studio.address}/api/models/folder", json={"folder": str(tiny)}).raise_for_status()
+    page = open_page(studio.address, away=True)
+    begin(page)
+    field(page, "Model").select_option(label=tiny.name)
+    model = field(page, "Model").input_value()
+    put_draft(studio, "left", "a left boat", model=model)
+    put_draft(studio, "right", "a right boat", model=model)
+    open_session(page, "left", "a left boat")
+    picture = tmp_path / "shore.png"
+    Image.new("RGB", (64, 48), "teal").save(picture)
+    held = hold(page, "**/api/inputs")
+    field(page, "Picture").set_input_files(picture)
+    wait_for(page, held)
+    open_session(page, "right", "a right boat")
+    held[0].continue_()
+    expect(page.get_by_test_id("toast").last).to_contain_text("was not used")
+    assert "image" not in ask(page, "commands.draftRecipe().recipe")
+
+
+def test_a_model_that_is_not_here_is_told_at_its_field_and_never_sent(page):
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    ask(page, "commands.setRecipe({model: '/not/here', prompt: 'a boat'})")
+    expect(fault(page, "model")).to_have_text("This model is not here: add its folder in Models.")
+    page.wait_for_timeout(500)
+    main_button(page).click()
+    page.wait_for_timeout(500)
+    assert not [url for url in sent if url.endswith(("/api/estimate", "/api/orders"))]
 
 
 def test_the_rail_fits_a_phone(studio, open_page):
