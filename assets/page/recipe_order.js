@@ -5,7 +5,7 @@ import { seconds } from "./format.js";
 import { checked } from "./recipe_check.js";
 import { carryTo, draft, edit, isHome, seedText, valueOf } from "./recipe_draft.js";
 import { fieldOf, modelOf } from "./recipe_facts.js";
-import { changed, openSession, poll, set, store } from "./store.js";
+import { changed, openSession, poll, store, together } from "./store.js";
 import { toast } from "./toasts.js";
 
 const WAIT_MS = 300;
@@ -142,7 +142,7 @@ export class OrderPart {
     const stays = () => isHome() && (store.name === told.session || isNew());
     if (stays()) {
       if (once && !draft.locked && draft.seed.trim() === once) edit({ seed: "", last: once });
-      if (told.jobs.length > 1) set({ batch: { jobs: told.jobs } });
+      together(told.jobs);
     }
     if (isNew() && isHome()) {
       await carryTo(told.session);
