@@ -66,11 +66,13 @@ class FlowCacheConfig:
         """Whether a chunk looks only at itself and the chunks before it."""
         return self.attention == "causal" or (self.attention == "auto" and causal_block > 1)
 
-    def is_exact(self, causal_block: int) -> bool:
-        """Whether the result is that of the plain pipeline with this `causal_block`, bit for bit
-        but for rounding."""
+    def is_exact(self, causal_block: int, compresses: bool | None = None) -> bool:
+        """Whether the result is that of the plain pipeline with this `causal_block`, but for
+        rounding. `compresses` says whether the budget is ever passed; by default, any is."""
+        if compresses is None:
+            compresses = self.kv_budget is not None
         same_attention = self.is_causal(causal_block) == (causal_block > 1)
-        return self.mode in ("off", "exact") and self.kv_budget is None and same_attention
+        return self.mode in ("off", "exact") and not compresses and same_attention
 
 
 def _one_of(field: str, value: str, values: tuple[str, ...]) -> None:

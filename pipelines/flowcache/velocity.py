@@ -84,7 +84,7 @@ class FlowVelocity:
             passes=self.passes,
             plain_passes=rows * chunks * len(self.memories),
             kv_bytes=self.kv_bytes,
-            exact=self.config.is_exact(self.segment.causal_block),
+            exact=self.config.is_exact(self.segment.causal_block, self.budget is not None),
             changes=self.rules[0][0].changes,
         )
 
