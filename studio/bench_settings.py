@@ -82,7 +82,9 @@ def recipe_of(model: str, steps: int, given: Mapping[str, Any] = MappingProxyTyp
 def ladder(steps: int) -> list[Setting]:
     """Exact comes first of those that are compared with it."""
     exact = FlowCacheConfig("exact")
-    published = FlowCacheConfig("flow", warmup=5, extrapolate="hold", weighting="none")
+    published = FlowCacheConfig(
+        "flow", warmup=5, extrapolate="hold", weighting="none", branches="apart"
+    )
     teacache = replace(published, mode="teacache")
     fewer = sorted({max(1, round(steps * share)) for share in FEWER} - {steps}, reverse=True)
     return [
