@@ -140,7 +140,7 @@ def open_session(page: Page, name: str, prompt: str) -> None:
 def hold(page: Page, pattern: str) -> list:
     """Requests of `pattern` wait in the list that is given back until they are continued."""
     held: list = []
-    page.route(pattern, held.append)
+    page.route(pattern, lambda route: held.append(route))
     return held
 
 
