@@ -109,7 +109,7 @@ export class ActionBar {
   note() {
     if (this.locked()) return `Segments 1–${store.session.locked} are locked. Unlock them to change them.`;
     if (this.refused) return this.refused;
-    const names = Object.keys(run("changes") ?? {}).filter((name) => name !== "segments");
+    const names = (run("changedFields") ?? []).filter((name) => name !== "segments");
     return names.length ? `With what was changed in the recipe: ${names.join(", ").replaceAll("_", " ")}.` : "";
   }
 
