@@ -19,7 +19,7 @@ from studio.events import OnEvent, ignore
 from studio.keys import take_id
 from studio.library import Library
 from studio.order import Order, order_copies
-from studio.recipe import INPUT_FILES, Recipe
+from studio.recipe import INPUT_FILES, Recipe, chosen_of
 from studio.render import Rendered, render
 from studio.session_name import free_session as free_session
 from studio.session_name import next_name, session_name, taken_names
@@ -77,10 +77,11 @@ def order_retake(
     `take` changes later, it no longer does. `segments` in it extends or shortens the video, and
     alone changes nothing else.
 
-    Raises BadInput, and NotCompatible naming each field that cannot change after what is kept.
+    Raises BadInput, also for segments of the baseline that are locked, and NotCompatible naming
+    each field that cannot change after what is kept.
     """
     parent = library.take(take)
-    chosen = {name: value for name, value in (changes or {}).items() if value is not None}
+    chosen = chosen_of(changes or {})
     old = parent.recipe_of(keep)
     recipe = old.changed(chosen)
     if keep > 0:
@@ -93,6 +94,7 @@ def order_retake(
     chapters = resized(chapters, recipe.segments)
     segments = _segments(engine, chapters)
     refuse_keep(engine.pipeline(recipe.model), parent, keep, segments)
+    _refuse_locked(library, parent, keep)
     new = list(chosen_seeds or [])
     if len(new) == segments and keep and new[:keep] == parent.seeds[:keep]:
         new = new[keep:]
@@ -120,6 +122,14 @@ def order_retakes(
     """So many orders for retakes, alike but for the seeds of their new segments: the first has
     those that were chosen, the others have drawn ones. Raises what `order_retake` raises."""
     return order_copies(order_retake(library, engine, take, keep, chosen_seeds, changes), copies)
+
+
+def _refuse_locked(library: Library, parent: Take, keep: int) -> None:
+    """Raises BadInput if a retake of the baseline would make locked segments anew."""
+    state = library.history.session_state(parent.session)
+    if state and state["baseline"] == parent.id and keep < (locked := state["locked"]):
+        fix = f"Segments 1 to {locked} are locked: unlock them, keep {locked}, or fork the take."
+        raise BadInput("keep", keep, fix)
 
 
 def _segments(engine: Engine, chapters: Sequence[Chapter]) -> int:
@@ -185,7 +195,11 @@ def fork(library: Library, take: str, session: str | None = None) -> Take:
     Computes nothing. Raises BadInput if there is a session of that name, or if a file of a segment
     is damaged or gone.
     """
-    old = library.take(take)
+    with library.naming:
+        return _fork(library, library.take(take), session)
+
+
+def _fork(library: Library, old: Take, session: str | None) -> Take:
     taken = taken_names(library)
     name = session_name(session, "") if session is not None else next_name(old.session, taken)
     if name in taken:

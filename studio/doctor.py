@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,9 +92,19 @@ def _starter() -> tuple[bool, str]:
     return True, f"loads ({', '.join(sorted(pipeline.loaded))})"
 
 
+def _named_inputs(library: Library) -> set[str]:
+    """Keys of the pictures and voices that presets and drafts name; a draft is whatever JSON the
+    page saved."""
+    rows = library.database.rows(
+        "SELECT recipe FROM presets UNION ALL SELECT draft FROM sessions WHERE draft IS NOT NULL"
+    )
+    return {key for (text,) in rows for key in re.findall(r"inputs[/\\]+([0-9a-f]{16,64})", text)}
+
+
 def clean(library: Library, older_than_days: float) -> dict[str, Any]:
     """Removes encoder outputs and segments that no take uses and that are older than given. A take
-    in the trash uses its own until the trash is emptied.
+    in the trash uses its own until the trash is emptied; pictures and voices that a preset or the
+    draft of a session names stay too.
 
     Returns how many entries and bytes went. Raises BadInput while jobs wait or run, or while a
     take cannot be read: what they need would go too.
@@ -108,7 +119,7 @@ def clean(library: Library, older_than_days: float) -> dict[str, Any]:
     if len(takes) < on_disk:
         fix = "Some takes cannot be read; `verify` names them. Mend or remove them first."
         raise BadInput("clean", f"{on_disk - len(takes)} takes", fix)
-    keep_inputs: set[str] = set()
+    keep_inputs = _named_inputs(library)
     keep_segments: set[str] = set()
     for take in takes:
         keep_inputs.update(take.encoder_keys.values())

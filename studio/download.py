@@ -19,6 +19,7 @@ from typing import Any
 
 from pipelines.catalogue import HUB_ID
 from pipelines.errors import BadInput
+from reuse import ReuseError
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOK_SECONDS = 60
@@ -137,12 +138,17 @@ class Downloads:
         self, id: str, process: subprocess.Popen[str], found: Callable[[str], None]
     ) -> None:
         told: dict[str, Any] = {}
-        for told in filter(None, map(_read, process.stdout)):
-            if told.get("state") == "found" and self._processes.get(id) is process:
-                found(told["licence"])
-            with self._lock:
-                if self._processes.get(id) is process and self._known[id].state in OPEN:
-                    self._take_in(id, told)
+        try:
+            for told in filter(None, map(_read, process.stdout)):
+                if told.get("state") == "found" and self._processes.get(id) is process:
+                    found(told["licence"])
+                with self._lock:
+                    if self._processes.get(id) is process and self._known[id].state in OPEN:
+                        self._take_in(id, told)
+        except (OSError, ReuseError) as error:
+            # The list of models cannot be written.
+            told = {"told": f"The download was stopped: {error}"}
+            _stop(process)
         process.wait()
         with suppress(OSError):
             process.stdin.close()

@@ -240,7 +240,13 @@ class _Progress:
         self._bytes = sum(found.here(file) for file in found.files)
         self._total = found.total
         self._stop = threading.Event()
-        threading.Thread(target=self._tell, daemon=True).start()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Says no more: what is told next is the last."""
+        self._stop.set()
+        self._thread.join()
 
     def count(self, more: int) -> None:
         with self._lock:
@@ -282,7 +288,10 @@ def main(words: list[str] | None = None) -> int:
             return 0
         refuse_full_disk(found)
         progress = _Progress(found)
-        download(found, progress.count)
+        try:
+            download(found, progress.count)
+        finally:
+            progress.end()
     except Exception as error:
         tell(state="failed", told=in_words(error, options.id))
         os._exit(1)

@@ -22,8 +22,11 @@ from pipelines.errors import BadInput
 from reuse import disk
 from studio.database import Database
 from studio.order import Order
+from studio.take import now
 
 log = logging.getLogger(__name__)
+
+_LAST_ENDED = "ended DESC, position DESC, id DESC"
 
 
 class State(StrEnum):
@@ -58,6 +61,7 @@ class Jobs:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._unreadable: set[int] = set()
 
     def submit(self, order: Order) -> int:
         """Puts an order at the end of the queue; returns the number of its job."""
@@ -86,12 +90,12 @@ class Jobs:
     def newest(self) -> Job | None:
         """The running job; else the next that waits; else the one that ended last."""
         queue = self.queue()
-        found = queue[:1] or self._select("ORDER BY position DESC, id DESC LIMIT 1")
+        found = queue[:1] or self._select(f"ORDER BY {_LAST_ENDED} LIMIT 1")
         return found[0] if found else None
 
     def ended(self, limit: int) -> list[Job]:
         """Those that ended last, the newest first."""
-        rest = "WHERE state IN (?, ?, ?) ORDER BY position DESC, id DESC LIMIT ?"
+        rest = f"WHERE state IN (?, ?, ?) ORDER BY {_LAST_ENDED} LIMIT ?"
         return self._select(rest, State.DONE, State.FAILED, State.CANCELLED, limit)
 
     def cancel(self, job: int) -> None:
@@ -100,9 +104,10 @@ class Jobs:
         with self.database.writing():
             self.database.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", job)
             self.database.execute(
-                "UPDATE jobs SET state = ?, told = ? WHERE id = ? AND state = ?",
+                "UPDATE jobs SET state = ?, told = ?, ended = ? WHERE id = ? AND state = ?",
                 State.CANCELLED,
                 "Cancelled before it began.",
+                now(),
                 job,
                 State.WAITING,
             )
@@ -173,11 +178,12 @@ class Jobs:
         """Ends a running job."""
         with self.database.writing():
             self.database.execute(
-                "UPDATE jobs SET state = ?, told = ?, take = ?, owner = NULL"
+                "UPDATE jobs SET state = ?, told = ?, take = ?, ended = ?, owner = NULL"
                 " WHERE id = ? AND state = ?",
                 state,
                 told,
                 take,
+                now(),
                 job,
                 State.RUNNING,
             )
@@ -206,18 +212,19 @@ class Jobs:
         rows = self.database.rows(
             f"SELECT id, request, state, created, progress, told, take FROM jobs {rest}", *values
         )
-        return [job for row in rows if (job := _job(row)) is not None]
+        return [job for row in rows if (job := self._job(row)) is not None]
 
-
-def _job(row: tuple) -> Job | None:
-    """None for an order that this version cannot read: another one has other fields."""
-    number, request, state, created, progress, told, take = row
-    try:
-        order = Order.model_validate_json(request)
-    except ValidationError as error:
-        log.warning("job %d is left out: %s", number, error.errors()[0]["msg"])
-        return None
-    return Job(number, order, State(state), created, json.loads(progress), told, take)
+    def _job(self, row: tuple) -> Job | None:
+        """None for an order that this version cannot read: another one has other fields."""
+        number, request, state, created, progress, told, take = row
+        try:
+            order = Order.model_validate_json(request)
+        except ValidationError as error:
+            if number not in self._unreadable:
+                self._unreadable.add(number)
+                log.warning("job %d is left out: %s", number, error.errors()[0]["msg"])
+            return None
+        return Job(number, order, State(state), created, json.loads(progress), told, take)
 
 
 class SignOfLife:

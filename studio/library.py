@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from pipelines.errors import BadInput
-from reuse import Damaged, FileHashes, NotInLibrary, ReuseError, Store, digest, resolve
+from reuse import Damaged, FileHashes, NotInLibrary, ReuseError, Store, digest, manifest, resolve
 from studio.database import Database
 from studio.history import History
 from studio.jobs import Jobs
@@ -57,6 +58,8 @@ class Library:
             self.jobs = Jobs(self.database)
             self.trash = Trash(self)
             self.presets = Presets(self.database, self.folder)
+            # Held from choosing the name of a new session until it is taken.
+            self.naming = threading.Lock()
             self._catch_up()
             if is_new and (found := len(self.history.take_ids())):
                 log.warning(
@@ -129,10 +132,20 @@ class Library:
         """The path itself if it is a copy that was adopted before and is whole."""
         if path.parent.parent != self.folder / "inputs":
             return None
-        if self.store.faults("inputs", path.parent.name):
+        if not self.has_input(path.parent.name):
             fix = "The copy in the library is damaged; give the file again."
             raise BadInput(name, str(path), fix)
         return path
+
+    def has_input(self, key: str) -> bool:
+        """Whether an adopted file is there and whole. It is read only if it was written to since
+        it was read last."""
+        folder = self.store.folder("inputs", key)
+        try:
+            told = manifest.read(folder, "inputs", key)
+            return not any(manifest.faults(folder, told, lambda path: self.hashes.of(path).sha256))
+        except ReuseError:
+            return False
 
     def adopt_file(self, name: str, path: Path, called: str = "") -> Path:
         """The library's own copy, by content, of a file for the recipe field `name`; `called` is
@@ -180,7 +193,8 @@ class Library:
     def _catch_up(self) -> None:
         """Brings the index in line with the disk: records takes that another process published and
         did not live to record, the oldest first; forgets those whose folder is gone, or went into
-        the trash; completes those that an earlier version recorded."""
+        the trash; completes those that an earlier version recorded, and leaves out those of
+        them that cannot be read."""
         history = self.history
         known, here = history.take_ids(), set(self.store.keys("takes"))
         unrecorded = sorted(self._readable(here - known), key=lambda take: take.created)
@@ -192,6 +206,7 @@ class Library:
             history.forget_trashed(lost)
         if old := history.incomplete():
             history.complete(self._readable(sorted(old & here)))
+            history.forget(history.incomplete())
 
     def _forget(self, takes: set[str]) -> None:
         with self.database.writing():

@@ -76,6 +76,12 @@ class Models:
             log.warning("%s cannot be read, so added models are not listed: %s", self._path, error)
             return []
 
+    def has(self, id: object) -> bool:
+        """Whether this is a model of the catalogue or an added one, by its id or its hub id. No
+        folder is looked at."""
+        known = {name for model in catalogue.models() for name in (model.id, model.source)}
+        return isinstance(id, str) and (id in known or any(m.id == id for m in self.added()))
+
     def check(self, id: str) -> None:
         """Raises ModelMissing if a model of the catalogue or an added one is not here, BadInput if
         it is damaged, or is neither: a folder that was not added is not looked at."""

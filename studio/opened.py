@@ -95,7 +95,7 @@ def own_copy(library: Library, field: str, given: Path) -> Path | None:
     path = library.folder / "inputs" / parts[1] / parts[2]
     if given not in (path, Path(*parts)):
         return None
-    if path.stem != field or not path.is_file() or library.store.faults("inputs", parts[1]):
+    if path.stem != field or not path.is_file() or not library.has_input(parts[1]):
         return None
     return path
 

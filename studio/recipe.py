@@ -73,7 +73,7 @@ class Recipe(BaseModel):
 
     def changed(self, changes: Mapping[str, Any]) -> Recipe:
         """This recipe with some fields replaced. Raises BadInput as `make` does."""
-        chosen = {name: value for name, value in changes.items() if value is not None}
+        chosen = chosen_of(changes)
         if "model" in chosen:
             entry = catalogue.find(chosen["model"])
             chosen["model"] = entry.id
@@ -101,6 +101,11 @@ class Recipe(BaseModel):
                 raise BadInput(name, str(path), "There is no such file; check the path.")
             files[name] = path.expanduser().resolve()
         return self.model_copy(update=files)
+
+
+def chosen_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that `changes` replaces: None leaves a field as it was, but takes a file away."""
+    return {k: value for k, value in changes.items() if value is not None or k in INPUT_FILES}
 
 
 def _bad_input(error: ValidationError) -> BadInput:

@@ -210,8 +210,13 @@ class _Run:
     ) -> Take:
         """Joins the segments and publishes the take. The rename at its end is the commit.
 
-        A take that is `known`, and only lost its files, keeps its place in the tree.
+        A take that is `known`, and only lost its files or lies in the trash, keeps its place in
+        the tree. None comes from what was made from itself.
         """
+        trashed = self.library.trash.find(self.keys.take)
+        known = known or trashed
+        if parent is not None and self._comes_from_this(parent):
+            parent, keep = None, 0
         self.tell(Stage.JOIN)
         segments = zip(self.keys.segments, self.seeds, strict=True)
         take = Take(
@@ -231,7 +236,23 @@ class _Run:
             forwards=self.forwards,
             software=software.versions(),
         )
-        return assemble(self.library, take, entries, self.clock)
+        take = assemble(self.library, take, entries, self.clock)
+        if trashed is not None:
+            self.library.trash.drop(take.id)
+        return take
+
+    def _comes_from_this(self, parent: Take) -> bool:
+        """Whether the take that is being made is among the parents of `parent`."""
+        seen: set[str] = set()
+        above: Take | None = parent
+        while above is not None and above.parent not in seen:
+            if self.keys.take in (above.id, above.parent):
+                return True
+            if above.parent is None:
+                return False
+            seen.add(above.parent)
+            above = self.library.known_take(above.parent) or self.library.trash.find(above.parent)
+        return False
 
     def tell(self, stage: Stage, step: Step | None = None, id: str | None = None) -> None:
         where = {"segment": self.current, "segments": self.plan.chain.segments}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -142,8 +142,9 @@ def _unopened(entry: Added, error: BadInput) -> dict[str, Any]:
     }
 
 
-def support_matrix() -> list[list[str]]:
-    """The same as rows of a table, its head first; the README shows it and a test compares."""
+def support_matrix(rows: Sequence[Mapping[str, Any]] | None = None) -> list[list[str]]:
+    """A table of `models_report`, its head first; of the catalogue alone without `rows`: the README
+    shows that one and a test compares."""
     head = ["model", "tasks", "encoder reuse", "segment reuse", "FlowCache", "licence", "download"]
     return [head] + [
         [
@@ -155,5 +156,5 @@ def support_matrix() -> list[list[str]]:
             row["licence"],
             f"{row['download_bytes'] / 1e9:.0f} GB" if row["download_bytes"] else "ships",
         ]
-        for row in models_report()
+        for row in (models_report() if rows is None else rows)
     ]

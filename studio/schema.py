@@ -166,7 +166,12 @@ def second(tables: Tables) -> None:
         tables.execute(f"CREATE TRIGGER count_{number} {when} BEGIN {do} END")
 
 
-VERSIONS: tuple[Callable[[Tables], None], ...] = (first, second)
+def third(tables: Tables) -> None:
+    """When a job ended. Null in those that ended before."""
+    tables["jobs"].add_column("ended", str)
+
+
+VERSIONS: tuple[Callable[[Tables], None], ...] = (first, second, third)
 
 
 def _create(tables: Tables, shapes: Mapping[str, dict], indexes) -> None:

@@ -63,6 +63,15 @@ class Trash:
             except (ReuseError, ValidationError) as error:
                 log.warning("take %s in the trash is left out: %s", take[:12], error)
 
+    def find(self, take: str) -> Take | None:
+        """A take in it; None if it is not there or cannot be read."""
+        if take not in self.ids():
+            return None
+        try:
+            return self._read(take)
+        except (ReuseError, ValidationError):
+            return None
+
     def faults(self) -> Iterator[Fault]:
         """What is in it and not as it was published; each file is read. Changes nothing."""
         for take in sorted(self.ids()):
@@ -117,6 +126,12 @@ class Trash:
                 os.rename(here, there)
             library.history.record(found)
         return found
+
+    def drop(self, take: str) -> None:
+        """Removes a take that was made again meanwhile; nothing if it is not in the trash."""
+        with self.library.store.moving():
+            if take in self.ids() and (self.library.takes_folder / take).exists():
+                self.library.store.move_out(self.folder / take)
 
     def empty(self) -> Contents:
         """Removes what is in it for good; returns what went. Segments stay until `clean`."""

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request
 
 from pipelines.errors import BadInput
-from reuse import NotCompatible, ReuseError
+from reuse import Damaged, DiskFull, NotCompatible, NotInLibrary, ReuseError
 from studio.api import (
     fields,
     files,
@@ -30,11 +30,13 @@ from studio.api.studio import Studio
 from studio.engine import Engine
 from studio.errors import TakeUnknown, is_known
 from studio.library import Library
+from studio.media import DiskFull as FilmDiskFull
 from studio.own_pages import OnlyOwnPages
 from studio.ui.page import THEME, build, head
 from studio.worker import Worker
 
 AREAS = (state, orders, takes, history, presets, jobs, media, models, fields, files, page)
+OF_THE_DISK = ((NotInLibrary, 404), (Damaged, 410), (DiskFull, 507), (FilmDiskFull, 507))
 
 
 def create_app(library: Library, host: str) -> FastAPI:
@@ -66,13 +68,14 @@ def create_app(library: Library, host: str) -> FastAPI:
         theme=THEME,
         head=head(),
         show_error=True,
+        max_file_size="200mb",
         footer_links=[],
     )
 
 
 def _tell_errors(app: FastAPI) -> None:
     """The one place where errors become HTTP: 422 for input, 409 for what does not fit, 404 for
-    what is not there, 500 for the rest."""
+    what is not there, 410 for what is damaged, 507 for a full disk, 500 for the rest."""
 
     @app.exception_handler(BadInput)
     def bad_input(request: Request, error: BadInput) -> JSONResponse:
@@ -96,8 +99,10 @@ def _tell_errors(app: FastAPI) -> None:
         return JSONResponse({"error": str(error), "fields": fields}, status_code=409)
 
     @app.exception_handler(ReuseError)
-    def not_on_disk(request: Request, error: ReuseError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, status_code=404)
+    @app.exception_handler(FilmDiskFull)
+    def of_the_disk(request: Request, error: Exception) -> JSONResponse:
+        status = next((code for kind, code in OF_THE_DISK if isinstance(error, kind)), 500)
+        return JSONResponse({"error": str(error)}, status_code=status)
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> JSONResponse:

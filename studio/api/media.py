@@ -15,6 +15,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
+import reuse
 from pipelines.errors import BadInput
 from reuse import ReuseError
 from studio import actions
@@ -80,6 +81,8 @@ def routes(studio: Studio) -> APIRouter:
     def prefix_video(segment_id: str) -> FileResponse:
         try:
             path = prefixes.video(as_segment(segment_id))
+        except (reuse.DiskFull, DiskFull):
+            raise
         except (ReuseError, MediaError) as error:
             raise HTTPException(404, f"This chain cannot be joined: {error}") from error
         return FileResponse(path, headers=FOREVER)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 from pipelines import catalogue
 from pipelines.errors import BadInput
@@ -30,9 +33,15 @@ class Asked(BaseModel):
 
 
 def routes(studio: Studio) -> APIRouter:
-    router = APIRouter(prefix="/api/models")
     models = Models(studio.library.folder)
     downloads = Downloads()
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(downloads.stop)
+
+    router = APIRouter(prefix="/api/models", lifespan=lifespan)
 
     @router.get("")
     def known() -> list[dict[str, Any]]:

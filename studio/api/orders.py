@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipelines.errors import BadInput
 from studio import actions
 from studio.api.studio import Studio
 from studio.estimate import estimate as expect
+from studio.models import Models
+from studio.opened import own_copy
 from studio.order import Order
+from studio.recipe import INPUT_FILES
 from studio.session_name import free_session
 
 MOST_COPIES = 8
@@ -48,28 +53,58 @@ Asked = Annotated[Generate | Retake, Body(discriminator="kind")]
 def routes(studio: Studio) -> APIRouter:
     router = APIRouter()
     library, engine = studio.library, studio.engine
+    models = Models(library.folder)
 
     def orders(asked: Generate | Retake) -> list[Order]:
         if asked.kind == "generate":
-            prompt = str(asked.recipe.get("prompt") or "")
-            session = asked.session or free_session(library, prompt)
+            refuse_unknown_model(asked.model)
+            given, session = with_own_files(asked.recipe), asked.session or None
             return actions.order_takes(
-                library, engine, asked.model, asked.recipe, asked.seeds, session, asked.copies
+                library, engine, asked.model, given, asked.seeds, session, asked.copies
             )
+        model = asked.changes.get("model")
+        if model is not None and model != library.take(asked.take).recipe.model:
+            refuse_unknown_model(model)
+        changes = with_own_files(asked.changes)
         return actions.order_retakes(
-            library, engine, asked.take, asked.keep, asked.seeds, asked.changes, asked.copies
+            library, engine, asked.take, asked.keep, asked.seeds, changes, asked.copies
         )
+
+    def refuse_unknown_model(model: Any) -> None:
+        """A browser may not make the studio look at any folder it names."""
+        if not models.has(model):
+            raise BadInput("model", model, "Add its folder in Models first.")
+
+    def with_own_files(given: dict[str, Any]) -> dict[str, Any]:
+        """The same, once it is sure that its picture and voice are copies in this library."""
+        files: dict[str, Any] = {}
+        for name in INPUT_FILES:
+            if (value := given.get(name)) in (None, ""):
+                continue
+            files[name] = own_copy(library, name, Path(value)) if isinstance(value, str) else None
+            if files[name] is None:
+                raise BadInput(name, value, "Give the file to the studio first.")
+        return {**given, **files}
+
+    def in_its_session(asked: Generate | Retake, made: list[Order]) -> list[Order]:
+        """The orders in the session that was named; else in a new one, called by the prompt."""
+        if asked.kind == "retake" or asked.session:
+            return made
+        session = free_session(library, made[0].recipe.prompt)
+        return [one.model_copy(update={"session": session}) for one in made]
 
     @router.post("/api/orders")
     def order(asked: Asked) -> dict[str, Any]:
-        made = orders(asked)
-        jobs = [library.jobs.submit(one) for one in made]
+        checked = orders(asked)
+        with library.naming, library.database.writing():
+            made = in_its_session(asked, checked)
+            jobs = [library.jobs.submit(one) for one in made]
         return {"jobs": jobs, "session": made[0].session}
 
     @router.post("/api/estimate")
     def estimate(asked: Asked) -> dict[str, Any]:
         """What the order would come to; refused as the order would be."""
-        made = orders(asked)
+        made = in_its_session(asked, orders(asked))
         one = expect(library, engine, made[0])
         seconds = None if one.seconds is None else one.seconds * len(made)
         return {

@@ -6,13 +6,14 @@ import re
 from typing import Any
 
 from fastapi import APIRouter
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from studio import actions, flowcache
 from studio.api.studio import Studio
 from studio.disk_use import DiskUse
 from studio.errors import TakeUnknown
-from studio.history import MAX_NOTE
+from studio.history import MAX_NOTE, DraftChanged
 from studio.session_name import session_name
 
 ID = re.compile(r"[0-9a-f]{16,64}")
@@ -26,6 +27,7 @@ class Asked(BaseModel):
 class Draft(Asked):
     session: str
     draft: dict[str, Any]
+    base_rev: int | None = None
 
 
 class Lock(Asked):
@@ -69,12 +71,23 @@ def routes(studio: Studio) -> APIRouter:
             "takes_rev": 0,
             "can_undo": False,
         }
-        return {**state, "draft": history.draft(tidy), "takes": history.cards(tidy, MOST_TAKES)}
+        return {
+            **state,
+            "draft": history.draft(tidy),
+            "takes": history.cards(tidy, MOST_TAKES),
+            "total": history.count(tidy),
+        }
 
     @router.put("/api/session/draft")
-    def save_draft(asked: Draft) -> dict[str, Any]:
+    def save_draft(asked: Draft) -> Any:
+        """409 with the newer draft if the one in the library is not the one of `base_rev`."""
         tidy = session_name(asked.session, "")
-        return {"session": tidy, "draft_rev": history.save_draft(tidy, asked.draft)}
+        try:
+            rev = history.save_draft(tidy, asked.draft, asked.base_rev)
+        except DraftChanged as error:
+            told = {"error": str(error), "draft": error.draft, "draft_rev": error.rev}
+            return JSONResponse(told, status_code=409)
+        return {"session": tidy, "draft_rev": rev}
 
     @router.put("/api/session/lock")
     def lock(asked: Lock) -> dict[str, int]:
@@ -103,9 +116,9 @@ def routes(studio: Studio) -> APIRouter:
 
     @router.post("/api/takes/{take_id}/accept")
     def accept(take_id: str) -> dict[str, Any]:
-        before = history.accept(known(take_id))
-        state = history.known_session(history.row(take_id).session)
-        return {"baseline": take_id, "before": before, "can_undo": state["can_undo"]}
+        chosen, before = actions.accept(library, known(take_id))
+        state = history.known_session(chosen.session)
+        return {"baseline": chosen.id, "before": before, "can_undo": state["can_undo"]}
 
     @router.put("/api/takes/{take_id}/stars")
     def rate(take_id: str, asked: Stars) -> dict[str, int]:

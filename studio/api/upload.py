@@ -12,7 +12,10 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from pipelines.errors import BadInput
 
+MOST_FIELDS = 8
 MOST_FIELD_BYTES = 4096
+BESIDES = (MOST_FIELDS + 1) * 2 * MOST_FIELD_BYTES
+"""Bytes of a request that are no file: fields, and the headers of all parts."""
 
 
 @dataclass
@@ -29,9 +32,10 @@ async def receive(request: Request, into: Path, most: int) -> Form:
     """Writes the part `file` of a multipart request to `into`, and gives the other parts.
 
     Raises BadInput, whose field is `file`, if there is none, if it has more than `most` bytes (as
-    soon as that is known), or if the request is broken.
+    soon as that is known), if there are more than MOST_FIELDS other parts, or if the request is
+    broken.
     """
-    if int(request.headers.get("content-length") or 0) > most + MOST_FIELD_BYTES * 4:
+    if int(request.headers.get("content-length") or 0) > most + BESIDES:
         raise _too_large(most)
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
@@ -39,8 +43,12 @@ async def receive(request: Request, into: Path, most: int) -> Form:
     with into.open("wb") as out:
         parts = _Parts(out, most)
         parser = MultipartParser(options[b"boundary"], parts.callbacks())
+        came = 0
         try:
             async for chunk in request.stream():
+                came += len(chunk)
+                if came > most + BESIDES:
+                    raise _too_large(most)
                 parser.write(chunk)
             parser.finalize()
         except FormParserError as error:
@@ -59,6 +67,7 @@ class _Parts:
         self._out, self._most = out, most
         self._header, self._value = b"", b""
         self._part, self._is_file = "", False
+        self._parts = 0
 
     def callbacks(self) -> dict[str, object]:
         return {
@@ -70,6 +79,9 @@ class _Parts:
         }
 
     def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_FIELDS + 1:
+            raise BadInput("file", "", f"Send the file and at most {MOST_FIELDS} fields.")
         self._header, self._value, self._part, self._is_file = b"", b"", "", False
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:

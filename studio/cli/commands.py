@@ -16,7 +16,7 @@ from studio.cli.main import CancelOnSignal
 from studio.cli.progress import Progress
 from studio.engine import Engine
 from studio.history import TakeRow
-from studio.library import Library
+from studio.library import Library, default_folder
 from studio.recipe import Recipe
 from studio.report import render_report, take_report
 
@@ -212,11 +212,13 @@ def _verify(options: argparse.Namespace) -> Answer:
 
 
 def _models(options: argparse.Namespace) -> Answer:
+    from studio.models import Models
     from studio.report import models_report, support_matrix
 
-    rows = models_report()
+    folder = getattr(options, "library", None) or default_folder()
+    rows = models_report(Models(folder.expanduser().absolute()).added())
     here = ["here", *("yes" if row["present"] else "no" for row in rows)]
-    table = [[*cells, last] for cells, last in zip(support_matrix(), here, strict=True)]
+    table = [[*cells, last] for cells, last in zip(support_matrix(rows), here, strict=True)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

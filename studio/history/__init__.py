@@ -9,12 +9,20 @@ from studio.database import Database
 from studio.history.cards import Card, ListCard
 from studio.history.index import MAX_NOTE, Index, TakeRow
 from studio.history.search import Found, Search, Wanted
-from studio.history.sessions import MAX_DRAFT, SessionCard, Sessions, SessionState, SessionUnknown
+from studio.history.sessions import (
+    MAX_DRAFT,
+    DraftChanged,
+    SessionCard,
+    Sessions,
+    SessionState,
+    SessionUnknown,
+)
 
 __all__ = [
     "MAX_DRAFT",
     "MAX_NOTE",
     "Card",
+    "DraftChanged",
     "Found",
     "History",
     "ListCard",

@@ -15,8 +15,7 @@ class ChapterCard(TypedDict):
 
 
 class ListCard(TypedDict):
-    """A take in a list. `fps`, `width`, `height` and `result` are null only for a take that an
-    earlier version recorded and whose manifest cannot be read any more."""
+    """A take in a list."""
 
     id: str
     session: str
@@ -32,10 +31,10 @@ class ListCard(TypedDict):
     stars: int
     note: str
     baseline: bool
-    fps: int | None
-    width: int | None
-    height: int | None
-    result: str | None
+    fps: int
+    width: int
+    height: int
+    result: str
     chapters: list[ChapterCard]
     poster: str | None
     """Id of the segment whose poster stands for the take."""

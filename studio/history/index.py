@@ -193,9 +193,16 @@ class Index:
         ]
 
     def cards(self, session: str, limit: int) -> list[Card]:
-        """The takes of a session as the page shows them, the newest first."""
+        """The newest takes of a session as the page shows them, the newest first; its baseline is
+        among them however old it is."""
         newest = "SELECT id FROM takes WHERE session = ? ORDER BY created DESC, id DESC LIMIT ?"
-        return cards(self.database, f"takes.id IN ({newest})", session, limit)
+        baseline = "SELECT baseline FROM sessions WHERE id = ?"
+        where = f"takes.id IN ({newest}) OR takes.id = ({baseline})"
+        return cards(self.database, where, session, limit, session)
+
+    def count(self, session: str) -> int:
+        """How many takes a session has."""
+        return self.database.rows("SELECT count(*) FROM takes WHERE session = ?", session)[0][0]
 
     def card(self, take_id: str) -> Card:
         """Raises TakeUnknown."""

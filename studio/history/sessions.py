@@ -20,6 +20,17 @@ class SessionUnknown(TakeUnknown):
     """No session goes by the name that was given."""
 
 
+class DraftChanged(Exception):
+    """Another tab saved the draft of the session meanwhile."""
+
+    def __init__(self, draft: dict[str, Any] | None, rev: int) -> None:
+        super().__init__(draft, rev)
+        self.draft, self.rev = draft, rev
+
+    def __str__(self) -> str:
+        return "The draft was changed elsewhere meanwhile; nothing was saved."
+
+
 class SessionState(TypedDict):
     """What a page that is open watches of its session."""
 
@@ -118,10 +129,11 @@ class Sessions:
         rows = self.database.rows("SELECT draft FROM sessions WHERE id = ?", session)
         return json.loads(rows[0][0]) if rows and rows[0][0] else None
 
-    def save_draft(self, session: str, draft: Mapping[str, Any]) -> int:
+    def save_draft(self, session: str, draft: Mapping[str, Any], base: int | None = None) -> int:
         """Keeps the draft of a session, which is made if need be; returns how often it was saved.
+        With `base`, only if it was saved so often until now.
 
-        Raises BadInput for what is no JSON object of at most MAX_DRAFT bytes.
+        Raises BadInput for what is no JSON object of at most MAX_DRAFT bytes, DraftChanged.
         """
         try:
             if not isinstance(draft, Mapping):
@@ -134,6 +146,10 @@ class Sessions:
             fix = f"A draft may have {MAX_DRAFT} bytes as JSON; shorten it."
             raise BadInput("draft", f"{len(data)} bytes", fix)
         with self.database.writing():
+            state = self.session_state(session)
+            saved = state["draft_rev"] if state else 0
+            if base not in (None, saved):
+                raise DraftChanged(self.draft(session), saved)
             when = now()
             self.database.execute(
                 "INSERT OR IGNORE INTO sessions (id, created, used) VALUES (?, ?, ?)",
@@ -176,7 +192,7 @@ class Sessions:
 
     def accept(self, take_id: str) -> str | None:
         """Makes a take the baseline of its session; returns the baseline before it, which `undo`
-        brings back. Raises TakeUnknown."""
+        brings back. What is locked stays so as far as both begin alike. Raises TakeUnknown."""
         with self.database.writing():
             session = self.row(take_id).session
             before = self.baseline(session)
@@ -187,7 +203,7 @@ class Sessions:
                     before,
                     now(),
                 )
-            self._touch(session, baseline=take_id)
+            self._show(session, take_id)
         return before
 
     def can_undo(self, session: str) -> bool:
@@ -212,8 +228,20 @@ class Sessions:
                 rows[0][0],
             )
             take = min(undone.fetchall())[1]
-            self._touch(session, baseline=take)
+            self._show(session, take)
         return take
+
+    def _show(self, session: str, take: str) -> None:
+        """Makes a take the baseline; the lock shrinks to where it begins like the one before."""
+        rows = self.database.rows(
+            "SELECT locked, (SELECT count(*) FROM take_segments AS old"
+            " JOIN take_segments AS new USING (position, segment)"
+            " WHERE old.take = baseline AND new.take = ?) FROM sessions WHERE id = ?",
+            take,
+            session,
+        )
+        # The id of a segment is made of those before it: after one that differs, all do.
+        self._touch(session, baseline=take, locked=min(rows[0]))
 
     def _touch(self, session: str, **values: object) -> None:
         names = ", ".join(f"{name} = ?" for name in values)

@@ -305,3 +305,24 @@ def test_a_sound_in_a_result_is_kept_by_the_recipe(client, library, generate):
     data = png(embedded(library.portable(named)))
     assert send(client, data, "a.png").json()["recipe"]["audio"] == told["path"]
     media.check_audio(Path(told["path"]))
+
+
+def test_too_many_fields_and_fields_without_an_end_are_refused(client, library, monkeypatch):
+    monkeypatch.setattr(files, "MOST_INPUT_BYTES", 100_000)
+    few = {f"field {number}": "x" for number in range(7)}
+    one_file = {"file": ("a.png", png())}
+    fine = client.post("/api/inputs?kind=image", data={"kind": "image", **few}, files=one_file)
+    assert fine.status_code == 200
+    many = {f"field {number}": "x" for number in range(9)}
+    refused = client.post("/api/inputs?kind=image", data=many, files=one_file)
+    assert refused.status_code == 422 and "at most 8 fields" in refused.json()["error"]
+
+    def pieces():
+        yield b'--b\r\nContent-Disposition: form-data; name="kind"\r\n\r\n'
+        for _ in range(400):
+            yield b"x" * 1000
+
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+    endless = client.post("/api/inputs", content=pieces(), headers=kind)
+    assert endless.status_code == 422 and "too large" in endless.json()["error"]
+    assert scratch(library) == []

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pipelines import catalogue
+from studio import download
 from studio.api import create_app
 from studio.library import Library
 from studio.models import Models
@@ -149,3 +150,21 @@ def test_nothing_in_the_answers_is_a_token(client, hub, monkeypatch):  # noqa: F
     hub.gated.add(REPO)
     told = [client.post("/api/models/look", json={"id": REPO}).json(), rows(client)]
     assert "secret" not in json.dumps(told)
+
+
+def test_downloads_end_with_the_server(library, hub, monkeypatch):  # noqa: F811
+    hub.seconds_a_piece = 0.3
+    started = []
+
+    def start(*words: str):
+        started.append(start_for_real(*words))
+        return started[-1]
+
+    start_for_real = download._started
+    monkeypatch.setattr(download, "_started", start)
+    with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as page:
+        page.post("/api/models/download", json={"id": REPO})
+        (process,) = started
+        assert process.poll() is None
+    assert process.poll() is not None
+    Models(library.folder).forget(REPO)

@@ -200,3 +200,24 @@ def test_presets_over_http(page):
     told(page.delete(path))
     assert told(page.get("/api/presets")) == []
     refused(page.delete(path))
+
+
+def test_a_draft_of_another_tab_comes_back_instead_of_being_lost(page):
+    def save(draft, **base):
+        return page.put("/api/session/draft", json={"session": "new", "draft": draft, **base})
+
+    assert told(save({"a": 1}, base_rev=0))["draft_rev"] == 1
+    stale = refused(save({"a": 2}, base_rev=0), 409)
+    assert (stale["draft"], stale["draft_rev"]) == ({"a": 1}, 1)
+    assert told(page.get("/api/session", params={"name": "new"}))["draft"] == {"a": 1}
+    assert told(save({"a": 3}, base_rev=None))["draft_rev"] == 2
+
+
+def test_a_session_says_how_many_takes_it_has(page, takes):
+    assert told(page.get("/api/session", params={"name": "sea"}))["total"] == 3
+    assert told(page.get("/api/session", params={"name": "soon"}))["total"] == 0
+
+
+def test_a_damaged_take_is_told_to_be_damaged(page, library, takes):
+    (library.takes_folder / takes[0] / "manifest.json").write_text("{")
+    assert "damaged" in refused(page.get(f"/api/takes/{takes[0]}"), 410)["error"]

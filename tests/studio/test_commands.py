@@ -11,6 +11,7 @@ import pytest
 
 from studio import media
 from studio.cli import main
+from studio.models import Models
 from tests.studio.conftest import PROMPT, ROOT, STEPS, answer, environment
 
 
@@ -272,3 +273,13 @@ def test_unicode_and_markup_go_through_unchanged(library, capsys):
     _, shown, _ = run(capsys, library, "show", told["take"])
     assert shown["recipe"]["prompt"] == prompt
     assert media.read_metadata(told["result"])["recipe"]["prompt"] == prompt
+
+
+def test_models_lists_added_folders_and_makes_no_library(library, tiny, capsys, tmp_path):
+    Models(library.folder).add_folder(str(tiny))
+    _, rows, _ = run(capsys, library, "models")
+    assert [row["id"] for row in rows if row["added"]] == [str(tiny)]
+    assert main(["models", "--library", str(tmp_path / "none")]) == 0
+    assert "starter" in capsys.readouterr().out and not (tmp_path / "none").exists()
+    assert main(["models", "--library", str(library.folder)]) == 0
+    assert str(tiny) in capsys.readouterr().out

@@ -230,3 +230,16 @@ def test_what_cannot_be_an_id_never_reaches_a_process(id):
         return
     with pytest.raises(BadInput, match="org/name"):
         checked(id)
+
+
+def test_a_licence_that_cannot_be_noted_ends_the_download_in_words(hub, downloads):
+    def found(licence: str) -> None:
+        raise OSError("models.json cannot be written")
+
+    hub.seconds_a_piece = 0.1
+    downloads.start(REPO, REPO, found)
+    failed = wait(downloads, ended)
+    assert failed.state == State.FAILED and "models.json cannot be written" in failed.told
+    hub.seconds_a_piece = 0.0
+    downloads.start(REPO, REPO)
+    assert wait(downloads, ended).state == State.DONE

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -132,3 +136,18 @@ def test_a_model_without_pictures_or_voices_refuses_them(library, engine, pictur
     for field in ("image", "audio"):
         with pytest.raises(BadInput, match=field):
             actions.generate(library, engine, "starter", {"prompt": PROMPT, field: picture}, [1])
+
+
+def test_a_copy_is_read_once_and_again_only_after_it_was_written_to(library, tmp_path):
+    (tmp_path / "voice.wav").write_bytes(b"x" * 1000)
+    copy = library.adopt_file("audio", tmp_path / "voice.wav")
+    key = copy.parent.name
+    time.sleep(2.1)  # Only a file at rest is remembered.
+    assert library.has_input(key)
+    with closing(sqlite3.connect(library.folder / "hashes.sqlite")) as remembered:
+        names = {os.fsdecode(row[0]) for row in remembered.execute("SELECT path FROM hashes")}
+    assert str(copy.resolve()) in names
+    copy.chmod(0o600)
+    copy.write_bytes(b"y" * 1000)
+    assert not library.has_input(key)
+    assert not library.has_input("0" * 40)

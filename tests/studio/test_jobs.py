@@ -191,3 +191,24 @@ def test_a_sweep_leaves_the_sign_of_a_living_worker(library):
     with Library(library.folder):
         assert is_alive(locks, life.owner)
     life.close()
+
+
+def test_the_one_that_ended_last_comes_first_wherever_it_stood(library, submit):
+    one, two, three = submit(1), submit(2), submit(3)
+    library.jobs.cancel(three)
+    assert library.jobs.claim("me").id == one
+    library.jobs.finish(one, State.DONE, "Done.")
+    assert [job.id for job in library.jobs.ended(9)] == [one, three]
+    library.jobs.cancel(two)
+    assert [job.id for job in library.jobs.ended(9)] == [two, one, three]
+    assert library.jobs.newest().id == two
+
+
+def test_an_order_that_cannot_be_read_is_logged_once(library, submit, caplog):
+    odd = submit(1)
+    library.database.execute("UPDATE jobs SET request = '{}' WHERE id = ?", odd)
+    for _ in range(3):
+        library.jobs.queue()
+    assert [record.message for record in caplog.records if "left out" in record.message] == [
+        f"job {odd} is left out: Field required"
+    ]

@@ -192,3 +192,42 @@ def test_an_error_that_is_no_damage_leaves_the_file_where_it_is(tmp_path):
         connection.execute("DROP TABLE pace")
     Database(path).close()
     assert len(contents(path)["takes"]) == 2
+
+
+def test_a_second_version_keeps_its_jobs_in_their_order(tmp_path):
+    path = tmp_path / "history.sqlite"
+    Database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE jobs DROP COLUMN ended")
+        for number in (1, 2):
+            connection.execute(
+                "INSERT INTO jobs (id, request, state, position, told) VALUES (?, '{}', ?, ?, 'x')",
+                (number, "done", number),
+            )
+        connection.execute("PRAGMA user_version=2")
+    before = contents(path)
+    database = Database(path)
+    assert contents(path) == before
+    assert database.rows("SELECT id, ended FROM jobs") == [(1, None), (2, None)]
+    assert database.rows("PRAGMA user_version") == [(SCHEMA_VERSION,)]
+    database.close()
+
+
+def test_a_take_of_the_first_version_that_cannot_be_read_is_left_out_until_it_can(tmp_path):
+    folder = tmp_path / "library"
+    with Library(folder) as library:
+        one, two = (publish(library, make_take(number)) for number in (1, 2))
+        library.database.execute("UPDATE takes SET fps = NULL, result = NULL, frames = NULL")
+    manifest = folder / "takes" / one.id / "manifest.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(b"{")
+    with Library(folder) as library:
+        assert [card["id"] for card in library.history.cards("sea", 9)] == [two.id]
+        assert library.history.baseline("sea") == two.id
+    manifest.write_bytes(whole)
+    with Library(folder) as library:
+        cards = library.history.cards("sea", 9)
+        assert [(card["id"], card["result"]) for card in cards] == [
+            (two.id, "result.mp4"),
+            (one.id, "result.mp4"),
+        ]

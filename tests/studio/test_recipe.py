@@ -77,3 +77,12 @@ def test_a_session_is_named_after_the_prompt_unless_it_has_a_name():
     assert session_name("  My   sea ", "x") == "My sea"
     with pytest.raises(BadInput, match="session"):
         session_name("x" * 81, "x")
+
+
+def test_a_file_is_taken_away_by_none_and_another_field_is_left_as_it_was(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"x")
+    recipe = Recipe.make("starter", prompt="a boat", image=tmp_path / "a.png", steps=3)
+    assert recipe.changed({"image": None, "steps": None}) == recipe.model_copy(
+        update={"image": None}
+    )
+    assert recipe.changed({"steps": 4}).image == recipe.image

@@ -6,13 +6,15 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipelines.frames import Chain
 from studio import actions, verify
 from studio.engine import Engine
 from studio.errors import BadInput
 from studio.library import Library
-from tests.studio.conftest import frames_of, segment_state
+from tests.studio.conftest import PROMPT, frames_of, segment_state
+from tests.studio.histories import make_take, publish
 
 
 def test_frame_arithmetic_is_that_of_the_design():
@@ -165,3 +167,16 @@ def test_the_seam_is_no_rougher_than_the_inside_of_a_segment(library, generate):
         seam = take.segments[1].frames[0] - 1
         ratios.append(steps[seam] / max(np.median(np.delete(steps, seam)), 1e-6))
     assert np.mean(ratios) <= 1.3, ratios
+
+
+def test_the_picture_can_be_taken_away_before_a_retake_from_the_first_segment(
+    library, engine, tiny, tmp_path
+):
+    Image.new("RGB", (64, 64), "navy").save(tmp_path / "a.png")
+    given = {"prompt": PROMPT, "segments": 1, "steps": 1, "image": tmp_path / "a.png"}
+    order = actions.order_take(library, engine, str(tiny), given, [1])
+    take = make_take(1).model_copy(update={"recipe": order.recipe})
+    publish(library, library.portable(take))
+    asked = actions.order_retake(library, engine, take.id, 0, [1], {"image": None})
+    assert asked.recipe == order.recipe.model_copy(update={"image": None})
+    assert actions.order_retake(library, engine, take.id, 0, [1], {}).recipe == order.recipe

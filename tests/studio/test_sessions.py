@@ -7,7 +7,7 @@ import json
 import pytest
 
 from studio.errors import BadInput, TakeUnknown
-from studio.history import MAX_DRAFT
+from studio.history import MAX_DRAFT, DraftChanged
 from tests.studio.histories import fill, make_take, opened
 
 
@@ -170,7 +170,7 @@ def test_a_card_tells_all_that_the_timeline_shows(history):
     assert (card["width"], card["height"]) == (recipe.width, recipe.height)
     assert (card["fps"], card["result"], card["poster"]) == (recipe.fps, "result.mp4", "s2")
     assert card["baseline"] is False and history.cards("sea", 10)[1]["baseline"] is True
-    assert len(history.cards("sea", 1)) == 1
+    assert len(history.cards("sea", 1)) == 2
 
 
 CHANGES = {
@@ -216,3 +216,35 @@ def test_cards_and_state_need_few_questions(history):
     history.revision()
     history.session_cards()
     assert len(asked) == 4
+
+
+def test_a_draft_that_another_tab_changed_is_not_written_over(history):
+    assert history.save_draft("new", {"a": 1}, base=0) == 1
+    assert history.save_draft("new", {"a": 2}, base=1) == 2
+    with pytest.raises(DraftChanged) as refusal:
+        history.save_draft("new", {"a": 3}, base=1)
+    assert (refusal.value.draft, refusal.value.rev) == ({"a": 2}, 2)
+    assert history.draft("new") == {"a": 2}
+    assert history.save_draft("new", {"a": 4}) == 3
+
+
+def test_the_lock_shrinks_to_what_the_new_baseline_shares(history):
+    one, two = make_take(1), make_take(2, parent=make_take(1).id)
+    shared = two.model_copy(update={"segments": (one.segments[0], two.segments[1])})
+    history.record(one, shared, make_take(3))
+    history.lock("sea", 2)
+    history.accept(one.id)
+    assert history.session_state("sea")["locked"] == 2
+    history.accept(shared.id)
+    assert history.session_state("sea")["locked"] == 1
+    history.lock("sea", 2)
+    history.undo("sea")
+    assert history.session_state("sea")["locked"] == 1
+    history.accept(make_take(3).id)
+    assert history.session_state("sea")["locked"] == 0
+
+
+def test_the_baseline_is_among_the_cards_however_old_it_is(history, three):
+    cards = history.cards("sea", 1)
+    assert [card["id"] for card in cards] == [three[2], three[0]]
+    assert cards[1]["baseline"] and history.count("sea") == 3

@@ -346,3 +346,32 @@ def test_a_prompt_of_a_deleted_take_can_be_ordered_again(library, generate):
     assert again.take.id == take.id and again.sources == ["reused"]
     assert library.is_whole(again.take)
     assert library.history.baseline(take.session) == take.id
+
+
+@pytest.mark.parametrize("emptied", [False, True], ids=["in the trash", "gone for good"])
+def test_a_take_that_comes_back_by_its_child_is_not_the_child_of_its_child(
+    library, generate, retake, emptied
+):
+    one = generate([1, 2], segments=2, steps=1).take
+    two = retake(one, 1, [5]).take
+    three = retake(two, 1, [6]).take
+    library.trash.put(one.id)
+    if emptied:
+        library.trash.empty()
+    again = retake(three, 1, [2]).take
+    assert (again.id, again.parent, again.keep) == (one.id, None, 0)
+    assert library.history.row(one.id).parent is None
+    assert emptied or again.created == one.created
+    assert library.trash.contents().takes == 0 and library.history.trashed() == set()
+    assert library.is_whole(library.read_take(one.id))
+
+
+def test_clean_keeps_pictures_that_presets_and_drafts_name(library, tmp_path):
+    copies = []
+    for name in ("preset", "draft", "nobody"):
+        (tmp_path / name).with_suffix(".png").write_bytes(name.encode())
+        copies.append(library.adopt_file("image", tmp_path / f"{name}.png"))
+    library.presets.save("with a picture", {"image": str(copies[0])})
+    library.history.save_draft("sea", {"chapters": [{"recipe": {"image": str(copies[1])}}]})
+    assert doctor.clean(library, 0)["entries"] == 1
+    assert [copy.is_file() for copy in copies] == [True, True, False]
