@@ -13,7 +13,7 @@ from pipelines.flowcache import FlowCacheConfig
 from studio import software
 from studio.events import Event, OnEvent, Stage, ignore
 
-COUNTS = (4, 8, 16, 32, 64)
+COUNTS, FULL_COUNTS = (4, 8, 16, 32, 64), (4, 8, 16)
 KV_BUDGET = 3
 STEPS = 2
 BLOCK = 5
@@ -29,13 +29,15 @@ FULL_HEIGHT, FULL_WIDTH = 68, 120
 
 
 def growth(
-    counts: tuple[int, ...] = COUNTS, full: bool = False, on_event: OnEvent = ignore
+    counts: tuple[int, ...] | None = None, full: bool = False, on_event: OnEvent = ignore
 ) -> dict[str, Any]:
     """FLOPs and KV bytes at each number of chunks: plain, exact, and exact with a KV budget.
 
-    `full` takes the whole width and 544 x 960 pixels, on CUDA in bfloat16 where there is one.
+    `full` takes the whole width and 960 x 544 pixels, on CUDA in bfloat16 where there is one.
     Raises BadInput for fewer than two chunks.
     """
+    if counts is None:
+        counts = FULL_COUNTS if full else COUNTS
     if not counts or min(counts) < 2:
         raise BadInput("chunks", counts, "Use two chunks or more.")
     import torch
@@ -95,10 +97,14 @@ def _model(heads: int, device: str) -> Any:
             num_frame_per_block=BLOCK,
         )
     model = model.eval().requires_grad_(False).to(device)
-    if device == "cuda":
-        for name, parameter in model.named_parameters():
-            if not any(part in name for part in model._keep_in_fp32_modules):
-                parameter.data = parameter.data.bfloat16()
+    return in_half(model) if device == "cuda" else model
+
+
+def in_half(model: Any) -> Any:
+    """bfloat16 as `from_pretrained` has it: what has to stay in float32 does."""
+    for name, parameter in model.named_parameters():
+        if not any(part in name for part in model._keep_in_fp32_modules):
+            parameter.data = parameter.data.bfloat16()
     return model
 
 

@@ -236,6 +236,8 @@ def _bench(commands: argparse._SubParsersAction) -> None:
         "with random weights and a sixth of its width",
     )
     flowcache.add_argument(
-        "--full", action="store_true", help="with --growth: the whole width and 960 x 544 pixels"
+        "--full",
+        action="store_true",
+        help="with --growth: the whole width and 960 x 544 pixels, 4 to 16 chunks, for a GPU",
     )
     _common(parser)

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from pipelines.errors import BadInput
+from pipelines.flowcache import FlowCacheConfig
 from studio import bench_flowcache, bench_growth, bench_plot, bench_settings
 from studio.events import ignore
 from studio.flops import FlopCount
@@ -107,6 +108,16 @@ def test_keys_and_values_stay_flat_with_a_budget_and_grow_without(monkeypatch):
     assert third["kv_bytes"] > 3 * first["kv_bytes"]
     assert third["flops_compressed"] < third["flops"] < third["plain_flops"]
     assert len(bench_growth.table(told).splitlines()) == 3 + 3
+
+
+def test_the_model_of_the_growth_runs_in_half_precision_too(monkeypatch):
+    monkeypatch.setattr(bench_growth, "LAYERS", 1)
+    model = bench_growth.in_half(bench_growth._model(2, "cpu"))
+    assert model.dtype == torch.bfloat16
+    exact = FlowCacheConfig("exact")
+    flops, kv_bytes = bench_growth._measured(model, (4, 4), 2, exact, (0, 1), ignore)
+    # Keys and values of 2 chunks of 20 tokens, 2 heads of 128, two bytes each.
+    assert flops > 0 and kv_bytes == 2 * 2 * 20 * 2 * 128 * 2
 
 
 def test_growth_needs_two_chunks():
