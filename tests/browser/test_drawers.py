@@ -69,6 +69,7 @@ def card(page: Page, take: Take):
     return page.locator(f'.history-card[data-take="{take.id}"]')
 
 
+@pytest.mark.thorough
 def test_a_drawer_takes_the_focus_and_gives_it_back(page):
     way = page.get_by_role("button", name="History", exact=True)
     way.focus()
@@ -85,6 +86,7 @@ def test_a_drawer_takes_the_focus_and_gives_it_back(page):
     expect(way).to_be_focused()
 
 
+@pytest.mark.thorough
 def test_the_history_is_searched_by_words_of_prompts_and_notes(page):
     drawer = open_drawer(page, "History")
     expect(drawer.get_by_role("status").first).to_have_text("3 takes")
@@ -98,6 +100,7 @@ def test_the_history_is_searched_by_words_of_prompts_and_notes(page):
     expect(drawer.locator(".history-status")).to_have_text("3 takes")
 
 
+@pytest.mark.thorough
 def test_the_history_is_narrowed_by_stars_model_day_and_session(page):
     drawer = open_drawer(page, "History")
     status = drawer.locator(".history-status")
@@ -121,6 +124,7 @@ def test_the_history_is_narrowed_by_stars_model_day_and_session(page):
     drawer.get_by_role("button", name="Clear the filters").click()
 
 
+@pytest.mark.thorough
 def test_what_people_write_is_shown_as_it_was_written(page, served):
     drawer = open_drawer(page, "History")
     expect(card(page, served[1][2]).locator(".history-prompt")).to_have_text(MARKUP)
@@ -131,6 +135,7 @@ def test_what_people_write_is_shown_as_it_was_written(page, served):
     drawer.get_by_role("button", name="Takes", exact=True).click()
 
 
+@pytest.mark.thorough
 def test_a_take_of_another_session_is_opened(page, served):
     take = served[1][0]
     open_drawer(page, "History")
@@ -149,6 +154,7 @@ def stars_of(page: Page, take: Take) -> int:
     return page.evaluate("id => fetch(`/api/takes/${id}`).then(r => r.json())", take.id)["stars"]
 
 
+@pytest.mark.thorough
 def test_stars_are_given_by_mouse_and_by_arrow_and_taken_back(page, served):
     take = served[1][1]
     open_drawer(page, "History")
@@ -240,6 +246,7 @@ TIMED_SEARCH = """words => new Promise(done => {
 POSTER = base64.b64decode("UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA")
 
 
+@pytest.mark.thorough
 def test_the_models_tell_what_they_can_do(page):
     drawer = open_drawer(page, "Models")
     starter = drawer.get_by_role("listitem").filter(has_text="Starter")
@@ -299,6 +306,7 @@ class HubServer(Server):
         raise AssertionError("the server did not come up")
 
 
+@pytest.mark.thorough
 def test_a_download_is_offered_followed_cancelled_and_finished(
     open_page,
     checkpoint,  # noqa: F811
@@ -350,6 +358,7 @@ PROGRESS = (
 )
 
 
+@pytest.mark.thorough
 def test_the_sheet_lists_the_keys(page):
     page.keyboard.press("?")
     sheet = page.get_by_role("dialog", name="Keys")
@@ -387,6 +396,7 @@ def test_a_dropped_result_opens_its_session(page, served):
     assert page.evaluate("sessionStorage.getItem('retake.session')") == "boats"
 
 
+@pytest.mark.thorough
 def test_a_result_of_another_library_fills_the_recipe(served, server, open_page):
     """From the button for files, with the keyboard alone."""
     made, takes = served
@@ -404,11 +414,13 @@ def test_a_result_of_another_library_fills_the_recipe(served, server, open_page)
     expect(page.get_by_label("Prompt", exact=True)).to_have_value(PLAIN)
 
 
+@pytest.mark.thorough
 def test_what_holds_no_recipe_is_told_in_words(page):
     drop(page, b"hello", "notes.txt", "text/plain")
     expect(page.get_by_test_id("toast")).to_contain_text("notes.txt is no result")
 
 
+@pytest.mark.thorough
 def test_a_picture_without_a_recipe_starts_a_video_or_is_refused(served, open_page, tiny):
     page = open_page(served[0].address, away=True)
     drop(page, PNG, "cat.png", "image/png")
@@ -432,6 +444,7 @@ PNG = base64.b64decode(
 
 
 @pytest.mark.parametrize("name", ["History", "Models", "Keys"])
+@pytest.mark.thorough
 def test_a_drawer_fits_a_phone(served, open_page, name):
     page = open_page(served[0].address, PHONE)
     drawer = open_drawer(page, name)

@@ -162,6 +162,7 @@ def test_a_first_visit_has_a_sample_prompt_and_one_button(server, open_page):
     assert not_here.is_disabled()
 
 
+@pytest.mark.thorough
 def test_what_is_made_opens_its_session_and_is_known_to_be_there(page):
     quick(page)
     field(page, "Seed").fill("7")
@@ -173,6 +174,7 @@ def test_what_is_made_opens_its_session_and_is_known_to_be_there(page):
     assert ask(page, "store.session.takes[0].seeds") == [7, 7]
 
 
+@pytest.mark.thorough
 def test_unlocked_a_new_seed_is_drawn_and_shown(page):
     quick(page)
     generate(page, 1)
@@ -187,6 +189,7 @@ def test_unlocked_a_new_seed_is_drawn_and_shown(page):
     assert re.fullmatch(r"\d+", field(page, "Seed").input_value())
 
 
+@pytest.mark.thorough
 def test_ctrl_enter_in_the_prompt_orders_once(page):
     quick(page)
     with page.expect_response("**/api/orders") as answer:
@@ -197,6 +200,7 @@ def test_ctrl_enter_in_the_prompt_orders_once(page):
     assert ask(page, "store.state.jobs.concat(store.state.ended)")[0]["prompt"] == SAMPLE
 
 
+@pytest.mark.thorough
 def test_several_takes_at_once_are_looked_at_together(page):
     field(page, "Segments").fill("1")
     rail(page).get_by_role("radio", name="2 takes").check(force=True)
@@ -212,6 +216,7 @@ def test_several_takes_at_once_are_looked_at_together(page):
     assert len(seeds) == 2
 
 
+@pytest.mark.thorough
 def test_a_number_typed_badly_is_told_at_its_field_and_not_lost(page):
     more(page)
     field(page, "Steps").fill("lots")
@@ -233,6 +238,7 @@ def test_a_number_typed_badly_is_told_at_its_field_and_not_lost(page):
     assert ask(page, "store.state.jobs.length") == 0
 
 
+@pytest.mark.thorough
 def test_what_the_model_refuses_is_told_at_its_field_with_what_would_do(refused):
     page = refused
     more(page)
@@ -250,6 +256,7 @@ def test_what_the_model_refuses_is_told_at_its_field_with_what_would_do(refused)
     expect(fault(page, "prompt")).to_have_text("It is empty: say what to show.")
 
 
+@pytest.mark.thorough
 def test_a_field_and_all_of_them_go_back_to_the_defaults_of_the_model(page):
     more(page)
     back = rail(page).get_by_role("button", name="Back to the model's default, 20")
@@ -270,6 +277,7 @@ def test_a_field_and_all_of_them_go_back_to_the_defaults_of_the_model(page):
     expect(field(page, "Guidance")).to_have_value("4.5")
 
 
+@pytest.mark.thorough
 def test_a_prompt_is_shown_as_typed_and_runs_nowhere(page):
     field(page, "Prompt").fill(WILD)
     saved(page)
@@ -286,6 +294,7 @@ def test_a_prompt_is_shown_as_typed_and_runs_nowhere(page):
     assert field(page, "Prompt").input_value() == long[1:], "the long prompt is another one"
 
 
+@pytest.mark.thorough
 def test_a_draft_without_a_session_survives_a_reload(page):
     field(page, "Prompt").fill("a blue kite")
     field(page, "Segments").fill("3")
@@ -294,6 +303,7 @@ def test_a_draft_without_a_session_survives_a_reload(page):
     expect(main_button(page)).to_have_text("Generate 3 segments")
 
 
+@pytest.mark.thorough
 def test_a_draft_survives_a_restart_and_is_shown_in_a_second_tab(server, open_page):
     page = open_page(server.address, away=True)
     quick(page, segments=1)
@@ -319,6 +329,7 @@ def test_a_draft_survives_a_restart_and_is_shown_in_a_second_tab(server, open_pa
     expect(field(page, "Prompt")).to_have_value("a bird that nobody saved", timeout=30_000)
 
 
+@pytest.mark.thorough
 def test_what_was_typed_just_before_a_reload_is_there_after_it(page):
     quick(page, segments=1)
     generate(page, 1)
@@ -327,6 +338,7 @@ def test_what_was_typed_just_before_a_reload_is_there_after_it(page):
     expect(field(page, "Prompt")).to_have_value("typed and gone", timeout=30_000)
 
 
+@pytest.mark.thorough
 def test_a_new_session_keeps_the_recipe(page):
     quick(page, segments=1)
     generate(page, 1)
@@ -340,6 +352,7 @@ def test_a_new_session_keeps_the_recipe(page):
     expect(field(page, "Prompt")).to_have_value("a yellow kite over green hills")
 
 
+@pytest.mark.thorough
 def test_presets_are_saved_loaded_overwritten_and_deleted_with_undo(page):
     name = "<i>slow</i> & 🪁/ü"
     toggle = rail(page).get_by_role("button", name="Presets")
@@ -373,6 +386,7 @@ def test_presets_are_saved_loaded_overwritten_and_deleted_with_undo(page):
     expect(entry).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_what_differs_from_the_selected_segment_on_is_told_and_put_back(refused):
     page = refused
     quick(page)
@@ -399,6 +413,7 @@ def test_what_differs_from_the_selected_segment_on_is_told_and_put_back(refused)
     expect(field(page, "Steps")).to_have_value("2")
 
 
+@pytest.mark.thorough
 def test_a_recipe_comes_back_with_its_seeds(page):
     recipe = {"model": "starter", "prompt": "a kite", "segments": 3, "steps": 20, "image": None}
     ask(page, f"commands.setRecipe({json.dumps(recipe)}, [1, 1, 2])")
@@ -412,6 +427,7 @@ def test_a_recipe_comes_back_with_its_seeds(page):
     }
 
 
+@pytest.mark.thorough
 def test_a_picture_is_taken_shown_and_removed(studio, open_page, tiny, tmp_path):
     httpx.post(f"{studio.address}/api/models/folder", json={"folder": str(tiny)}).raise_for_status()
     page = open_page(studio.address, away=True)
@@ -458,6 +474,7 @@ def test_an_order_that_is_answered_late_leaves_the_session_opened_meanwhile_alon
     assert draft_of(studio, "right")["prompt"] == "a right boat"
 
 
+@pytest.mark.thorough
 def test_the_first_orders_of_a_new_session_do_not_take_over_one_opened_meanwhile(page, studio):
     put_draft(studio, "right", "a right boat")
     field(page, "Prompt").fill("two of one session")
@@ -480,6 +497,7 @@ def test_the_first_orders_of_a_new_session_do_not_take_over_one_opened_meanwhile
     assert draft_of(studio, "right")["prompt"] == "a right boat"
 
 
+@pytest.mark.thorough
 def test_an_undo_of_the_recipe_leaves_another_session_alone(page, studio):
     put_draft(studio, "left", "a left boat")
     put_draft(studio, "right", "a right boat")
@@ -512,6 +530,7 @@ def test_what_a_retake_would_change_can_be_waited_for(refused):
     assert page.evaluate("window.told") == {"prompt": "a red boat at noon"}
 
 
+@pytest.mark.thorough
 def test_a_retake_under_another_model_has_all_fields_and_none_under_an_unknown_one(refused):
     page = refused
     quick(page, segments=1)
@@ -546,6 +565,7 @@ def test_what_two_tabs_change_at_once_is_kept_field_by_field(refused, studio):
     }
 
 
+@pytest.mark.thorough
 def test_a_picture_that_comes_late_does_not_land_in_another_session(
     studio, open_page, tiny, tmp_path
 ):
@@ -568,6 +588,7 @@ def test_a_picture_that_comes_late_does_not_land_in_another_session(
     assert "image" not in ask(page, "commands.draftRecipe().recipe")
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_not_here_is_told_at_its_field_and_never_sent(page):
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url))
@@ -579,6 +600,7 @@ def test_a_model_that_is_not_here_is_told_at_its_field_and_never_sent(page):
     assert not [url for url in sent if url.endswith(("/api/estimate", "/api/orders"))]
 
 
+@pytest.mark.thorough
 def test_the_rail_fits_a_phone(studio, open_page):
     page = open_page(studio.address, size=PHONE)
     begin(page)

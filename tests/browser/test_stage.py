@@ -163,6 +163,7 @@ def test_a_and_b_stay_together_while_they_play(open_stage, takes, record_propert
     assert found["most"] < MOST_DRIFT
 
 
+@pytest.mark.thorough
 def test_four_takes_stay_together_while_they_play(open_stage, takes):
     page = open_stage(*(takes[name] for name in "abcd"))
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
@@ -171,12 +172,14 @@ def test_four_takes_stay_together_while_they_play(open_stage, takes):
     assert found["most"] < 2 * MOST_DRIFT
 
 
+@pytest.mark.thorough
 def test_a_and_b_open_playing_where_they_part(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     assert all(time >= start_of(takes["b"], 1) for time in times(page))
 
 
+@pytest.mark.thorough
 def test_with_reduced_motion_they_open_there_and_stand_still(open_stage, takes):
     page = open_stage(takes["a"], takes["b"], reduced_motion="reduce")
     page.wait_for_timeout(500)
@@ -185,6 +188,7 @@ def test_with_reduced_motion_they_open_there_and_stand_still(open_stage, takes):
     expect(scrubber(page)).to_have_attribute("aria-valuetext", "0:02 · frame 33 · segment 2")
 
 
+@pytest.mark.thorough
 def test_a_step_is_one_frame(open_stage, takes):
     page = open_stage(takes["a"], takes["b"], at=2)
     pause(page)
@@ -196,6 +200,7 @@ def test_a_step_is_one_frame(open_stage, takes):
         assert times(page) == [pytest.approx(before + frames / FPS, abs=1e-4)] * 2
 
 
+@pytest.mark.thorough
 def test_the_scrubber_moves_all_of_them(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     pause(page)
@@ -209,6 +214,7 @@ def test_the_scrubber_moves_all_of_them(open_stage, takes):
     expect(scrubber(page)).to_have_value("71")
 
 
+@pytest.mark.thorough
 def test_the_shorter_take_holds_its_last_frame(open_stage, takes):
     page = open_stage(takes["a"], takes["longer"])
     pause(page)
@@ -223,6 +229,7 @@ def test_the_shorter_take_holds_its_last_frame(open_stage, takes):
     ]
 
 
+@pytest.mark.thorough
 def test_a_segment_is_played_over_and_over(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     page.get_by_label("Speed").select_option("2")
@@ -244,6 +251,7 @@ def test_a_segment_is_played_over_and_over(open_stage, takes):
     assert any(after < before for before, after in itertools.pairwise(found))
 
 
+@pytest.mark.thorough
 def test_nothing_runs_while_it_stands_still(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     pause(page)
@@ -264,6 +272,7 @@ def test_nothing_runs_while_it_stands_still(open_stage, takes):
 # ---------------------------------------------------------------- looks at A and B
 
 
+@pytest.mark.thorough
 def test_the_wipe_is_moved_by_keys_and_by_hand(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     page.get_by_role("button", name="Wipe", exact=True).click()
@@ -283,6 +292,7 @@ def test_the_wipe_is_moved_by_keys_and_by_hand(open_stage, takes):
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_the_difference_is_black_where_both_are_the_same(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     page.get_by_role("button", name="Difference", exact=True).click()
@@ -308,6 +318,7 @@ def brightness(page: Page) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB"))[4:-4, 4:-4]
 
 
+@pytest.mark.thorough
 def test_a_and_b_are_shown_alone_and_together_by_key(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     frames = page.locator("#stage .stage-cell .stage-frame")
@@ -325,6 +336,7 @@ def test_a_and_b_are_shown_alone_and_together_by_key(open_stage, takes):
     expect(page.get_by_role("button", name="B · seed 8")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_a_grid_offers_each_take(open_stage, takes):
     page = open_stage(*(takes[name] for name in "abcd"))
     expect(page.locator("#stage .stage-cell")).to_have_count(4)
@@ -336,6 +348,7 @@ def test_a_grid_offers_each_take(open_stage, takes):
     expect(page.locator("#stage")).to_contain_text("Baseline · seed 7")
 
 
+@pytest.mark.thorough
 def test_nothing_jumps_when_other_takes_are_shown(open_stage, takes):
     page = open_stage(takes["a"])
     place = page.locator("#stage .stage-controls").bounding_box()
@@ -344,6 +357,7 @@ def test_nothing_jumps_when_other_takes_are_shown(open_stage, takes):
         assert page.locator("#stage .stage-controls").bounding_box() == place
 
 
+@pytest.mark.thorough
 def test_the_stage_fits_a_phone(open_stage, takes):
     page = open_stage(takes["a"], takes["b"], size=PHONE)
     for look in ("Side by side", "Wipe", "Difference"):
@@ -359,6 +373,7 @@ def test_the_stage_fits_a_phone(open_stage, takes):
 # ---------------------------------------------------------------- images, sound, what is gone
 
 
+@pytest.mark.thorough
 def test_an_image_has_no_transport(open_stage, takes):
     page = open_stage(takes["image"])
     image = page.get_by_role("img", name=re.compile("Baseline"))
@@ -371,6 +386,7 @@ def test_an_image_has_no_transport(open_stage, takes):
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_images_are_compared_as_films_are(open_stage, takes):
     page = open_stage(takes["image"], takes["image2"])
     expect(page.locator("#stage img.stage-media")).to_have_count(2)
@@ -383,6 +399,7 @@ def test_images_are_compared_as_films_are(open_stage, takes):
     expect(scrubber(page)).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_a_take_with_sound_can_be_muted(open_stage, takes):
     page = open_stage(takes["loud"])
     page.get_by_role("button", name="Play").click()
@@ -396,17 +413,20 @@ def test_a_take_with_sound_can_be_muted(open_stage, takes):
     assert page.evaluate(sound) == [False, 0.4]
 
 
+@pytest.mark.thorough
 def test_a_take_without_sound_has_no_mute_button(open_stage, takes):
     page = open_stage(takes["a"], takes["b"])
     page.wait_for_timeout(1000)
     expect(page.get_by_role("button", name="Mute")).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_a_take_whose_file_is_gone_says_so(open_stage, takes):
     page = open_stage(takes["gone"], away=True)
     expect(page.locator("#stage")).to_contain_text("The file of this take is gone")
 
 
+@pytest.mark.thorough
 def test_what_is_shown_is_saved_side_by_side(open_stage, takes, tmp_path):
     page = open_stage(takes["a"], takes["b"])
     page.get_by_role("button", name="Export").click()
@@ -466,6 +486,7 @@ def test_what_is_finished_plays_and_grows_without_a_flash(server, open_page):
     expect(page.locator("#stage .stage-preview")).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_a_take_that_was_stopped_shows_what_is_finished_and_goes_on(server, open_page):
     page = open_page(server.address)
     order(page, 20)
