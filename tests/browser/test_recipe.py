@@ -210,7 +210,7 @@ def test_several_takes_at_once_are_looked_at_together(page):
     jobs = answer.value.json()["jobs"]
     assert len(jobs) == 2
     page.wait_for_timeout(100)
-    assert ask(page, "store.batch.jobs") == jobs
+    assert ask(page, "store.batches.at(-1).jobs") == jobs
     finished(page, 2)
     seeds = {take["seeds"][0] for take in ask(page, "store.session.takes")}
     assert len(seeds) == 2
