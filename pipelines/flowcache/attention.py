@@ -76,12 +76,10 @@ class ChunkAttention:
         store = session.stores[run.branch, self.layer]
         frames = [chunk.stop - chunk.start for chunk in run.chunks]
         frame_tokens = query.shape[1] // sum(frames)
-        lengths = [count * frame_tokens for count in frames]
-        queries = dict(zip((c.index for c in run.chunks), query.split(lengths, 1), strict=True))
-        for chunk, keys, values in zip(
-            queries, key.split(lengths, 1), value.split(lengths, 1), strict=True
-        ):
-            store.write(chunk, keys, values)
+        indices = [chunk.index for chunk in run.chunks]
+        lengths = dict(zip(indices, (count * frame_tokens for count in frames), strict=True))
+        store.write_all(lengths, key, value)
+        queries = dict(zip(indices, query.split(list(lengths.values()), 1), strict=True))
         if session.causal:
             looks = [self.look(query, *store.up_to(chunk)) for chunk, query in queries.items()]
             looked = torch.cat(looks, 1) if len(looks) > 1 else looks[0]

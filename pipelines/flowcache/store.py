@@ -26,6 +26,16 @@ class ChunkStore:
     def bytes(self) -> int:
         return 0 if self.keys is None else self.keys.nbytes + self.values.nbytes
 
+    def write_all(self, lengths: dict[int, int], keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Tokens `[B, L, heads, d]` of several chunks, one after the other, `lengths` of each."""
+        if not self.folded and self.lengths.keys() <= lengths.keys():
+            # Nothing else is held: no need to copy.
+            self.keys, self.values, self.lengths = keys, values, dict(lengths)
+            return
+        parts = (tensor.split(list(lengths.values()), 1) for tensor in (keys, values))
+        for chunk, key, value in zip(lengths, *parts, strict=True):
+            self.write(chunk, key, value)
+
     def write(self, chunk: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Tokens `[B, L, heads, d]` of a chunk: in its place, or at the end if it is new."""
         if chunk in self.lengths:

@@ -51,6 +51,8 @@ class FlowVelocity:
         # Chunks whose stored keys and values are not those of their latents.
         self.stale = {name: set() for name in segment.branches}
         self.computed = [[0] * len(timeline.chunks) for _ in range(timeline.rows)]
+        # Frames of the last forward, and the rotary embedding of their tokens.
+        self.placed: list[int] = []
         self.rotary: tuple[torch.Tensor, torch.Tensor] | None = None
         self.budget = self._budget()
 
@@ -145,11 +147,10 @@ class FlowVelocity:
         """Velocity `[1, C, n, h, w]` of each chunk that runs."""
         chunks = [self.timeline.chunks[index] for index in running]
         frames = [frame for chunk in chunks for frame in range(chunk.start, chunk.stop)]
-        if self.rotary is None:
-            self.rotary = rotary_of(self.segment.transformer, model_input)
-        rotary = tuple(part[:, frames].flatten(1, 2).unsqueeze(2) for part in self.rotary)
+        if frames != self.placed:
+            self.placed, self.rotary = frames, self._rotary(frames, model_input)
         self.stale[name] -= set(running)
-        self.session.current = Pass(name, chunks, rotary, self._fold(name, row, chosen))
+        self.session.current = Pass(name, chunks, self.rotary, self._fold(name, row, chosen))
         try:
             velocity = self.segment.forward(name, model_input[:, :, frames], timestep[:, frames])
         finally:
@@ -160,6 +161,12 @@ class FlowVelocity:
         for index in running:
             self.computed[row][index] = 1
         return list(velocity.split([chunk.stop - chunk.start for chunk in chunks], 2))
+
+    def _rotary(
+        self, frames: list[int], latents: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        cos, sin = rotary_of(self.segment.transformer, latents)
+        return cos[:, frames].flatten(1, 2).unsqueeze(2), sin[:, frames].flatten(1, 2).unsqueeze(2)
 
     def _fold(self, name: str, row: int, chosen: list[int]) -> Fold | None:
         if self.budget is None:

@@ -118,3 +118,17 @@ def test_no_mask_is_built_and_the_block_size_is_put_back(pipeline, recipe):
         hook.remove()
     assert masks and not any(isinstance(mask, torch.Tensor) for mask in masks)
     assert transformer.config.num_frame_per_block == 7
+
+
+@pytest.mark.parametrize("mode", [BLOCKS, STAGGERED, LONG, NOISY], ids=str)
+def test_it_takes_fewer_operations_than_the_plain_pipeline(pipeline, recipe, mode):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    recipe = recipe.but(**mode)
+    taken = []
+    for config in (None, EXACT):
+        with FlopCounterMode(display=False) as counter:
+            run(pipeline, recipe, config)
+        taken.append(counter.get_total_flops())
+    plain, exact = taken
+    assert exact < plain
