@@ -6,9 +6,10 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect, sync_playwright
 
 from tests.studio.test_server import free_port, start
 
@@ -80,13 +81,17 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         return watch(context.new_page(), address, away)
 
     def watch(page: Page, address: str, away: bool = False) -> Page:
-        own = (address, "data:", "blob:")
-        page.on("console", lambda m: note(m.text) if m.type == "error" and not away else None)
+        server = urlsplit(address)
+        own = (f"{server.scheme}://{server.netloc}/", "data:", "blob:")
+        page.on("console", lambda m: note(told(m)) if m.type == "error" and not away else None)
         page.on("pageerror", lambda error: note(str(error)))
         page.on("request", lambda r: None if r.url.startswith(own) else note(r.url))
         page.goto(address)
         expect(main_button(page)).to_be_enabled(timeout=30_000)
         return page
+
+    def told(message: ConsoleMessage) -> str:
+        return f"{message.text} {message.location['url']}"
 
     def note(text: str) -> None:
         faults.append(text)
