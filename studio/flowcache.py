@@ -3,14 +3,25 @@ what came of it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pipelines.base import Pipeline
 from pipelines.flowcache import FlowCacheConfig, SkipMap, check_mode, enable_flowcache
 from reuse import ReuseError
-from studio.library import Library
 from studio.recipe import Recipe
-from studio.take import Take
+
+if TYPE_CHECKING:
+    from studio.library import Library
+    from studio.take import Take
+
+COUNTS: Mapping[str, tuple[str, ...]] = {
+    "flowcache_threshold": ("flow", "teacache"),
+    "flowcache_warmup": ("flow", "teacache"),
+    "flowcache_attention": ("exact", "flow", "teacache"),
+    "kv_budget": ("exact", "flow", "teacache"),
+}
+"""Recipe field -> the modes in which it makes a difference."""
 
 
 def config_of(recipe: Recipe) -> FlowCacheConfig:
@@ -63,15 +74,33 @@ def key_fields(recipe: Recipe) -> dict[str, Any]:
     if recipe.flowcache == "off":
         return {}
     config = config_of(recipe)
-    fields: dict[str, Any] = {
-        "mode": config.mode,
-        "attention": config.attention,
-        "kv_budget": config.kv_budget,
-        "generation": GENERATION,
+    names = [name for name, modes in COUNTS.items() if config.mode in modes]
+    settings = {name: getattr(config, name) for name in map(_plain, names)}
+    return {"flowcache": {"mode": config.mode, **settings, "generation": GENERATION}}
+
+
+def in_words(recipe: Recipe) -> str:
+    """The settings at a glance, like `flow 0.07, KV 2`; nothing while it is off."""
+    if recipe.flowcache == "off":
+        return ""
+    mode, words = recipe.flowcache, recipe.flowcache
+    if mode in COUNTS["flowcache_threshold"]:
+        words = f"{mode} {recipe.flowcache_threshold:g}"
+    return f"{words}, KV {recipe.kv_budget}" if recipe.kv_budget else words
+
+
+def promise(recipe: Recipe) -> dict[str, Any]:
+    """Whether the video will be that of the plain pipeline, and what to expect of it in words."""
+    config = config_of(recipe)
+    return {
+        "exact": config.is_exact(recipe.causal_block),
+        "words": config.promise(recipe.causal_block),
     }
-    if config.mode != "exact":
-        fields |= {"threshold": config.threshold, "warmup": config.warmup}
-    return {"flowcache": fields}
+
+
+def _plain(field: str) -> str:
+    """The name of a recipe field in a `FlowCacheConfig`."""
+    return field.removeprefix("flowcache_")
 
 
 GENERATION = 1

@@ -8,14 +8,16 @@ compression (their keys and values), attention (how a transformer is made to use
 
 from pipelines.flowcache.attach import check_mode, disable_flowcache, enable_flowcache
 from pipelines.flowcache.config import FlowCacheConfig
-from pipelines.flowcache.presets import with_preset
+from pipelines.flowcache.presets import PRESETS_FROM, presets_of, with_preset
 from pipelines.flowcache.skipmap import SkipMap
 
 __all__ = [
+    "PRESETS_FROM",
     "FlowCacheConfig",
     "SkipMap",
     "check_mode",
     "disable_flowcache",
     "enable_flowcache",
+    "presets_of",
     "with_preset",
 ]

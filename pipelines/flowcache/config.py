@@ -74,6 +74,28 @@ class FlowCacheConfig:
         same_attention = self.is_causal(causal_block) == (causal_block > 1)
         return self.mode in ("off", "exact") and not compresses and same_attention
 
+    def promise(self, causal_block: int) -> str:
+        """What to expect of the video with this `causal_block`, in a sentence; nothing if off."""
+        if self.mode == "off":
+            return ""
+        if not self.is_exact(causal_block):
+            return f"Not exact: {self._departure(causal_block)}"
+        if self.is_causal(causal_block):
+            return "Exact: the same video for less work."
+        return (
+            "Exact, but there is nothing to leave out: without causal blocks every chunk looks at "
+            "every other one. Use flow."
+        )
+
+    def _departure(self, causal_block: int) -> str:
+        """What makes it another video, the widest cause first."""
+        if self.is_causal(causal_block) != (causal_block > 1):
+            return "a chunk looks at other chunks than in the plain video."
+        if self.mode != "exact":
+            what = "a chunk goes" if self.mode == "flow" else "all chunks go"
+            return f"{what} on as before where little changes, close to the plain video."
+        return "only a part of what finished chunks left is looked at."
+
 
 def _one_of(field: str, value: str, values: tuple[str, ...]) -> None:
     if value not in values:

@@ -11,7 +11,19 @@ PRESETS: Mapping[str, Mapping[str, tuple[float, int]]] = {
     "magi1": {"slow": (0.01, 5), "fast": (0.015, 5)},
     "skyreels_v2": {"slow": (0.1, 5), "fast": (0.15, 5)},
 }
-"""Family -> name -> (threshold, warm-up)."""
+"""Family -> name -> (threshold, warm-up), as arXiv 2602.10825 and its code have them."""
+PRESETS_FROM = (
+    "What FlowCache's authors published for this family of models. Their code measures change "
+    "otherwise, so expect other savings than theirs."
+)
+
+
+def presets_of(family: str) -> dict[str, dict[str, Any]]:
+    """Name -> the recipe fields that a preset stands for; none for a family without presets."""
+    return {
+        name: {"flowcache": "flow", "flowcache_threshold": threshold, "flowcache_warmup": warmup}
+        for name, (threshold, warmup) in PRESETS.get(family, {}).items()
+    }
 
 
 def with_preset(given: Mapping[str, Any], family: str) -> dict[str, Any]:
@@ -20,8 +32,7 @@ def with_preset(given: Mapping[str, Any], family: str) -> dict[str, Any]:
     name = given.get("flowcache")
     if name not in ("slow", "fast"):
         return dict(given)
-    if family not in PRESETS:
+    presets = presets_of(family)
+    if name not in presets:
         raise BadInput("flowcache", name, "There is no such preset for this model.")
-    threshold, warmup = PRESETS[family][name]
-    preset = {"flowcache_threshold": threshold, "flowcache_warmup": warmup}
-    return {**preset, **given, "flowcache": "flow"}
+    return {**presets[name], **given, "flowcache": "flow"}
