@@ -10,6 +10,7 @@ from pipelines import catalogue
 from pipelines.base import Capabilities, Task
 from pipelines.catalogue import Model
 from pipelines.errors import BadInput
+from pipelines.flowcache import PRESETS_FROM, presets_of
 from studio import flowcache
 from studio.library import Library
 from studio.models import Added, hub_page, size_on_disk
@@ -109,6 +110,8 @@ def model_report(model: Model, added: bool = False) -> dict[str, Any]:
         "single_frame": set(model.tasks) <= {Task.T2I, Task.I2I},
         "note": model.note,
         "needs": model.needs,
+        "flowcache_presets": presets_of(model.family),
+        "flowcache_presets_from": PRESETS_FROM,
         "defaults": dict(model.defaults),
         "sizes": [list(size) for size in model.sizes],
         "multiple": catalogue.size_multiple(model),
