@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.errors import BadInput
 from studio import actions
-from studio.api.studio import Studio
+from studio.api.studio import Studio as Studio_
 from studio.estimate import estimate as expect
 from studio.models import Models
 from studio.opened import own_copy
@@ -115,6 +115,7 @@ def routes(studio: Studio) -> APIRouter:
             "seconds": seconds,
             "loads": one.loads,
             "take": one.take if len(made) == 1 else None,
+            "flowcache": flowcache.promise(made[0].chapters[-1].recipe),
         }
 
     return router
