@@ -9,8 +9,8 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.errors import BadInput
-from studio import actions
-from studio.api.studio import Studio as Studio_
+from studio import actions, flowcache
+from studio.api.studio import Studio
 from studio.estimate import estimate as expect
 from studio.models import Models
 from studio.opened import own_copy
