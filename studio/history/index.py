@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pipelines.errors import BadInput
-from studio import words
+from studio import flowcache, words
 from studio.database import Database
 from studio.errors import TakeUnknown
 from studio.history.cards import Card, cards
@@ -80,7 +80,14 @@ class Index:
             take.result,
             json.dumps([part.frames for part in take.segments]),
             json.dumps(
-                [{"first": part.first, "prompt": part.recipe.prompt} for part in take.chapters],
+                [
+                    {
+                        "first": part.first,
+                        "prompt": part.recipe.prompt,
+                        "flowcache": flowcache.in_words(part.recipe),
+                    }
+                    for part in take.chapters
+                ],
                 ensure_ascii=False,
             ),
         )
