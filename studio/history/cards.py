@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from studio.database import Database
 
@@ -12,6 +12,8 @@ class ChapterCard(TypedDict):
     first: int
     """Index of its first segment, from 0."""
     prompt: str
+    flowcache: NotRequired[str]
+    """Its settings at a glance, nothing if off; missing in what an earlier version wrote."""
 
 
 class ListCard(TypedDict):
