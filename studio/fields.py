@@ -44,11 +44,17 @@ SHOWN: Mapping[str, Shown] = {
     "causal_block": Shown("Causal block", "more", "Latent frames that are made together."),
     "ar_step": Shown("Stagger", "more", "Steps a block lags behind the one before; 0: none."),
     "condition_noise": Shown("Noise at the seams", "more", "On the frames carried over, in ‰."),
-    "flowcache": Shown("FlowCache", "flowcache"),
-    "flowcache_threshold": Shown("Threshold", "flowcache", step=0.01),
-    "flowcache_warmup": Shown("Warm-up", "flowcache"),
-    "flowcache_attention": Shown("Attention", "flowcache"),
-    "kv_budget": Shown("Chunks kept in view", "flowcache"),
+    "flowcache": Shown("FlowCache", "flowcache", "Leaves out work that changes little or nothing."),
+    "flowcache_threshold": Shown(
+        "Threshold", "flowcache", "Higher: faster, and further from the plain video.", step=0.01
+    ),
+    "flowcache_warmup": Shown("Warm-up", "flowcache", "First steps of a chunk, always computed."),
+    "flowcache_attention": Shown(
+        "A chunk looks at", "flowcache", "auto: as the model does with this causal block."
+    ),
+    "kv_budget": Shown(
+        "Chunks in view", "flowcache", "Finished ones, kept whole; 0: all. Fewer take less memory."
+    ),
 }
 
 
