@@ -10,8 +10,9 @@ from pipelines.errors import BadInput
 from studio import flowcache, words
 from studio.database import Database
 from studio.errors import TakeUnknown
-from studio.history.cards import Card, cards
+from studio.history.cards import Card, ChapterCard, cards
 from studio.history.sessions import EARLIER
+from studio.recipe import Recipe
 from studio.take import Take, now
 
 MAX_NOTE = 20_000
@@ -35,6 +36,13 @@ class TakeRow:
     stars: int
     note: str
     baseline: bool
+
+
+def _chapter(first: int, recipe: Recipe) -> ChapterCard:
+    told = ChapterCard(first=first, prompt=recipe.prompt)
+    if words := flowcache.in_words(recipe):
+        told["flowcache"] = words
+    return told
 
 
 class Index:
@@ -80,15 +88,7 @@ class Index:
             take.result,
             json.dumps([part.frames for part in take.segments]),
             json.dumps(
-                [
-                    {
-                        "first": part.first,
-                        "prompt": part.recipe.prompt,
-                        "flowcache": flowcache.in_words(part.recipe),
-                    }
-                    for part in take.chapters
-                ],
-                ensure_ascii=False,
+                [_chapter(part.first, part.recipe) for part in take.chapters], ensure_ascii=False
             ),
         )
         if not added.rowcount:
