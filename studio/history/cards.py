@@ -13,7 +13,7 @@ class ChapterCard(TypedDict):
     """Index of its first segment, from 0."""
     prompt: str
     flowcache: NotRequired[str]
-    """Its settings at a glance, nothing if off; missing in what an earlier version wrote."""
+    """Its settings at a glance; missing where it is off."""
 
 
 class ListCard(TypedDict):
