@@ -6,7 +6,7 @@ model has not turned on by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -45,6 +45,22 @@ class Capabilities:
     encoder_reuse: bool = False
     segment_reuse: bool = False
     flowcache_modes: tuple[str, ...] = ()
+    extras: frozenset[str] = frozenset()
+    """Those of `OF_SOME_MODELS` that it looks at."""
+
+
+OF_SOME_MODELS = frozenset(
+    {"last_image", "references", "guidance_scale_2", "loras", "weights", "offload", "tiling"}
+)
+"""Recipe fields that most models would not look at; they are refused where they are set."""
+
+
+class LoraFile(Protocol):
+    """A LoRA in a recipe."""
+
+    file: str
+    """A path, or `org/name/file.safetensors` in the hub's cache."""
+    strength: float
 
 
 class Request(Protocol):
@@ -53,6 +69,8 @@ class Request(Protocol):
     prompt: str
     negative_prompt: str
     image: Path | None
+    last_image: Path | None
+    references: Sequence[Path]
     segments: int
     frames: int
     overlap: int
@@ -61,10 +79,15 @@ class Request(Protocol):
     fps: int
     steps: int
     guidance_scale: float
+    guidance_scale_2: float | None
     shift: float
     ar_step: int
     causal_block: int
     condition_noise: int
+    loras: Sequence[LoraFile]
+    weights: str
+    offload: str
+    tiling: str
 
 
 @dataclass(frozen=True)
@@ -154,6 +177,8 @@ class Pipeline(Protocol):
     def free_encoders(self) -> None: ...
 
     def load_denoiser(self) -> None: ...
+
+    def free_denoiser(self) -> None: ...
 
     def generate(
         self,

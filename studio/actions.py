@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.errors import BadInput
 from studio import media, seeds
 from studio.assemble import assemble
-from studio.chapter import Chapter, changed_from, chapters_of, plan_of, resized
+from studio.chapter import CARRIED, Chapter, changed_from, chapters_of, plan_of, resized
 from studio.clock import Clock
 from studio.compatible import refuse_keep, refuse_other_boundary, refuse_unused_inputs
 from studio.engine import Engine
@@ -87,7 +87,8 @@ def order_retake(
     if keep > 0:
         refuse_other_boundary(old, recipe, library.hashes)
         # The same content under another name is the same file.
-        recipe = recipe.model_copy(update={name: getattr(old, name) for name in INPUT_FILES})
+        same = {name: getattr(old, name) for name in INPUT_FILES if name in CARRIED}
+        recipe = recipe.model_copy(update=same)
     chapters = parent.chapters
     if chosen.keys() - {"segments"}:
         chapters = changed_from(chapters, max(keep, 0), recipe)

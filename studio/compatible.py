@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.base import Pipeline, Task
+from pipelines.base import OF_SOME_MODELS, Pipeline, Task
 from pipelines.errors import BadInput
 from reuse import Difference, FileHashes, NotCompatible, ReuseError, differences, resolve
 from studio import flowcache
@@ -16,7 +16,7 @@ from studio.take import Take
 
 
 def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
-    """Raises BadInput for a picture or a voice that the model would not look at."""
+    """Raises BadInput for a picture, a voice or a setting that the model would not look at."""
     tasks = pipeline.capabilities.tasks
     if recipe.image is not None and not {Task.I2V, Task.I2I, Task.S2V} & set(tasks):
         fix = f"{recipe.model} takes no picture; leave it out or choose another model."
@@ -24,6 +24,11 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
     if recipe.audio is not None and Task.S2V not in tasks:
         fix = f"{recipe.model} takes no voice; leave it out or choose another model."
         raise BadInput("audio", str(recipe.audio), fix)
+    for name in OF_SOME_MODELS - pipeline.capabilities.extras:
+        value = getattr(recipe, name)
+        if value not in (None, (), "auto"):
+            fix = f"{recipe.model} does not look at it; leave it out or choose another model."
+            raise BadInput(name, value if isinstance(value, str) else str(value), fix)
 
 
 def refuse_unfit(pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHashes) -> None:

@@ -125,9 +125,7 @@ def clean(library: Library, older_than_days: float) -> dict[str, Any]:
         keep_inputs.update(take.encoder_keys.values())
         keep_segments.update(part.id for part in take.segments)
         for chapter in take.chapters:
-            for path in (chapter.recipe.image, chapter.recipe.audio):
-                if path is not None:
-                    keep_inputs.add(path.parent.name)
+            keep_inputs.update(path.parent.name for _, path in chapter.recipe.files())
     keep = {"inputs": keep_inputs, "segments": keep_segments}
     removed = library.store.collect(keep, older_than_s=older_than_days * DAY)
     return {"entries": removed.entries, "bytes": removed.bytes}

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from studio.recipe import INPUT_FILES, Recipe
+from studio.recipe import INPUT_FILES, SEVERAL_FILES, Recipe
 
-Kind = Literal["text", "integer", "number", "choice", "switch", "file"]
+Kind = Literal["text", "integer", "number", "choice", "switch", "file", "files", "loras"]
 KINDS: Mapping[str, Kind] = {"integer": "integer", "number": "number", "boolean": "switch"}
 
 
@@ -31,12 +31,17 @@ SHOWN: Mapping[str, Shown] = {
     "prompt": Shown("Prompt", "main"),
     "negative_prompt": Shown("Negative prompt", "main", "What to avoid."),
     "image": Shown("Picture", "inputs", "The video starts from it."),
+    "last_image": Shown("Last picture", "inputs", "The video ends with it."),
+    "references": Shown("Further pictures", "inputs", "The prompt may speak of them too."),
     "audio": Shown("Voice", "inputs", "What is spoken in the video."),
     "segments": Shown("Segments", "main", "Made one after another, each going on from the last."),
     "width": Shown("Width", "size", "In pixels."),
     "height": Shown("Height", "size", "In pixels."),
     "steps": Shown("Steps", "more", "More take longer and look finer.", step=5),
     "guidance_scale": Shown("Guidance", "more", "How closely to follow the prompt.", step=0.5),
+    "guidance_scale_2": Shown(
+        "Guidance of the second half", "more", "Of the transformer for low noise.", step=0.5
+    ),
     "shift": Shown("Shift", "more", "Higher: more of the steps go into large forms.", step=0.5),
     "fps": Shown("Frames per second", "more", "How fast the video plays."),
     "frames": Shown("Frames of a segment", "more", "How much is made in one go.", step=4),
@@ -44,6 +49,10 @@ SHOWN: Mapping[str, Shown] = {
     "causal_block": Shown("Causal block", "more", "Latent frames that are made together."),
     "ar_step": Shown("Stagger", "more", "Steps a block lags behind the one before; 0: none."),
     "condition_noise": Shown("Noise at the seams", "more", "On the frames carried over, in ‰."),
+    "loras": Shown("LoRA", "inputs", "Files that change the model, each with a strength."),
+    "weights": Shown("Weights", "more", "How the model is held; it shows in the picture."),
+    "offload": Shown("Offload", "more", "What waits in main memory: less on the GPU, slower."),
+    "tiling": Shown("Tiling", "more", "Codes large pictures in tiles: less memory, faint seams."),
     "flowcache": Shown("FlowCache", "flowcache", "Leaves out work that changes little or nothing."),
     "flowcache_threshold": Shown(
         "Threshold", "flowcache", "Higher: faster, and further from the plain video.", step=0.01
@@ -68,7 +77,7 @@ class FieldShown:
     kind: Kind
     min: float | None
     max: float | None
-    """The largest number, or the most characters of a text."""
+    """The largest number, the most characters of a text, or the most files."""
     above: float | None
     """What a number has to be larger than, where there is no smallest one."""
     step: float
@@ -97,7 +106,7 @@ def _field(name: str, given: Mapping[str, Any]) -> FieldShown:
         hint=shown.hint or given.get("description", ""),
         kind=_kind(name, about),
         min=about.get("minimum", about.get("minLength")),
-        max=about.get("maximum", about.get("maxLength")),
+        max=about.get("maximum", about.get("maxLength", about.get("maxItems"))),
         above=about.get("exclusiveMinimum"),
         step=shown.step,
         group=shown.group,
@@ -108,7 +117,7 @@ def _field(name: str, given: Mapping[str, Any]) -> FieldShown:
 
 def _kind(name: str, about: Mapping[str, Any]) -> Kind:
     if name in INPUT_FILES:
-        return "file"
+        return "loras" if name == "loras" else "files" if name in SEVERAL_FILES else "file"
     if "enum" in about:
         return "choice"
     return KINDS.get(about.get("type", "string"), "text")

@@ -1,5 +1,5 @@
-"""Pictures and voices that people give: whether they are what they should be, and the library's
-own copies of them."""
+"""Pictures, voices and LoRAs that people give: whether they are what they should be, and the
+library's own copies of them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from pipelines.errors import BadInput
+from pipelines.safetensors_header import safetensors_problem
 from studio import media
 from studio.library import Library
 from studio.media import MediaError
+from studio.recipe import INPUT_FILES
 
 LEAST_SIDE = 16
 MOST_PIXELS = 100_000_000
@@ -60,13 +62,17 @@ them lists that name other files: those are not let through."""
 
 
 def adopt(library: Library, field: str, path: Path, name: str) -> Path:
-    """The library's copy of a file for the recipe field `image` or `audio`. `name` is what the
-    person calls it. Raises BadInput, whose field is that one, if it is no picture or no sound."""
-    ending = _picture(path, name) if field == "image" else _sound(path, name)
+    """The library's copy of a file for a recipe field that names files. `name` is what the person
+    calls it. Raises BadInput, whose field is that one, if it is not what the field holds."""
+    kind = INPUT_FILES[field]
+    try:
+        ending = _ENDINGS[kind](path, name)
+    except BadInput as error:
+        raise BadInput(field, error.value, error.fix) from None
     # The copy ends as its content does, whatever the name says.
     file = path.with_name(f"given{ending}")
     path.rename(file)
-    return library.adopt_file(field, file, name)
+    return library.adopt_file(kind, file, name)
 
 
 def served_as(file: str) -> str | None:
@@ -110,3 +116,13 @@ def _sound(path: Path, name: str) -> str:
     except MediaError:
         raise BadInput("audio", name, "There is no sound in it that can be read.") from None
     return ending
+
+
+def _lora(path: Path, name: str) -> str:
+    """The ending for a safetensors file, looked at as far as its header goes."""
+    if problem := safetensors_problem(path):
+        raise BadInput("loras", name, f"It {problem}.")
+    return ".safetensors"
+
+
+_ENDINGS = {"image": _picture, "audio": _sound, "lora": _lora}

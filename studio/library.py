@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import platformdirs
@@ -116,17 +116,14 @@ class Library:
         return take.result_in(self.takes_folder)
 
     def adopt(self, recipe: Recipe) -> Recipe:
-        """The recipe with its picture and voice copied into the library by content, so that a take
+        """The recipe with its files copied into the library by content, so that a take
         can be continued after the file was moved or edited.
 
         Raises BadInput if the library's own copy is damaged.
         """
-        copies = {}
-        for name in INPUT_FILES:
-            path: Path | None = getattr(recipe, name)
-            if path is not None:
-                copies[name] = self._checked(name, path) or self.adopt_file(name, path)
-        return recipe.model_copy(update=copies)
+        return recipe.with_files(
+            lambda name, path: self._checked(name, path) or self.adopt_file(INPUT_FILES[name], path)
+        )
 
     def _checked(self, name: str, path: Path) -> Path | None:
         """The path itself if it is a copy that was adopted before and is whole."""
@@ -147,14 +144,14 @@ class Library:
         except ReuseError:
             return False
 
-    def adopt_file(self, name: str, path: Path, called: str = "") -> Path:
-        """The library's own copy, by content, of a file for the recipe field `name`; `called` is
-        the name that the person knows it by."""
+    def adopt_file(self, kind: str, path: Path, called: str = "") -> Path:
+        """The library's own copy, by content, of a file of this kind (a value of INPUT_FILES);
+        `called` is the name that the person knows it by."""
         with self.store.stage() as staging:
-            copy = staging.file(f"{name}{path.suffix.lower()}")
+            copy = staging.file(f"{kind}{path.suffix.lower()}")
             shutil.copyfile(path, copy)
             # The key is that of the copy: the file may be written to meanwhile.
-            key = digest("file", resolve({name: copy, "suffix": copy.suffix}, FileHashes()))
+            key = digest("file", resolve({kind: copy, "suffix": copy.suffix}, FileHashes()))
             entry = self.store.find("inputs", key)
             if entry is None:
                 known = os.fsencode(called or path.name).decode("utf-8", "replace")
@@ -164,7 +161,7 @@ class Library:
     def portable(self, take: Take) -> Take:
         """The take with its adopted files named from the library, as manifests keep it."""
         return take.with_recipes(
-            lambda recipe: self._files(recipe, lambda path: path.relative_to(self.folder))
+            lambda recipe: recipe.with_files(lambda _, path: path.relative_to(self.folder))
         )
 
     def located(self, take: Take) -> Take:
@@ -173,17 +170,12 @@ class Library:
         Raises Damaged for a manifest that names a file outside the library.
         """
 
-        def locate(path: Path) -> Path:
+        def locate(_: str, path: Path) -> Path:
             if path.is_absolute() or ".." in path.parts:
                 raise Damaged(path, "a take may name only files of its library")
             return self.folder / path
 
-        return take.with_recipes(lambda recipe: self._files(recipe, locate))
-
-    @staticmethod
-    def _files(recipe: Recipe, name: Callable[[Path], Path]) -> Recipe:
-        files = {field: getattr(recipe, field) for field in INPUT_FILES}
-        return recipe.model_copy(update={k: name(v) for k, v in files.items() if v is not None})
+        return take.with_recipes(lambda recipe: recipe.with_files(locate))
 
     def rebuild(self) -> int:
         """Builds the index anew from the manifests and returns how many takes it found. Ratings,

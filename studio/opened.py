@@ -76,15 +76,13 @@ def open_result(library: Library, path: Path, name: str = "") -> Opened:
 
 
 def _with_own_files(library: Library, recipe: Recipe, lost: list[str]) -> Recipe:
-    files: dict[str, Path | None] = {}
-    for field in INPUT_FILES:
-        given: Path | None = getattr(recipe, field)
-        if given is None:
-            continue
-        files[field] = own_copy(library, field, given)
-        if files[field] is None:
+    def own(field: str, given: Path) -> Path | None:
+        copy = own_copy(library, field, given)
+        if copy is None:
             lost.append(field)
-    return recipe.model_copy(update=files)
+        return copy
+
+    return recipe.with_files(own)
 
 
 def own_copy(library: Library, field: str, given: Path) -> Path | None:
@@ -95,7 +93,7 @@ def own_copy(library: Library, field: str, given: Path) -> Path | None:
     path = library.folder / "inputs" / parts[1] / parts[2]
     if given not in (path, Path(*parts)):
         return None
-    if path.stem != field or not path.is_file() or not library.has_input(parts[1]):
+    if path.stem != INPUT_FILES[field] or not path.is_file() or not library.has_input(parts[1]):
         return None
     return path
 

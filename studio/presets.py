@@ -6,15 +6,12 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from pipelines.errors import BadInput
 from studio.database import Database
-from studio.recipe import INPUT_FILES, Recipe
+from studio.recipe import INPUT_FILES, checked_value, replaced_files
 from studio.take import now
 
 MAX_NAME = 60
@@ -47,10 +44,10 @@ class Presets:
         the library, and one preset too many.
         """
         tidy = _tidy(name)
-        fields = {k: _checked(k, v) for k, v in recipe.items() if v is not None and v != ""}
+        fields = {k: checked_value(k, v) for k, v in recipe.items() if v is not None and v != ""}
         for field in INPUT_FILES:
             if field in fields:
-                fields[field] = self._portable(field, fields[field])
+                fields[field] = replaced_files(field, fields[field], self._portable)
         with self.database.writing():
             known = {row[0] for row in self.database.rows("SELECT name FROM presets")}
             if tidy not in known and len(known) >= MOST:
@@ -72,16 +69,19 @@ class Presets:
             if not gone.rowcount:
                 raise BadInput("name", name, "There is no such preset.")
 
-    def _portable(self, field: str, value: str) -> str:
-        path = Path(value)
+    def _portable(self, field: str, path: Path) -> Path:
         inputs = self.folder / "inputs"
         if ".." in path.parts or not path.is_relative_to(inputs) or not path.is_file():
             fix = "A preset can hold only a file that was given to the library."
-            raise BadInput(field, value, fix)
-        return str(path.relative_to(self.folder))
+            raise BadInput(field, str(path), fix)
+        return path.relative_to(self.folder)
 
     def _located(self, fields: dict[str, Any]) -> dict[str, Any]:
-        files = {k: str(self.folder / fields[k]) for k in INPUT_FILES if k in fields}
+        files = {
+            name: replaced_files(name, fields[name], lambda _, path: self.folder / path)
+            for name in INPUT_FILES
+            if name in fields
+        }
         return {**fields, **files}
 
 
@@ -90,21 +90,3 @@ def _tidy(name: str) -> str:
     if not tidy or len(tidy) > MAX_NAME or not tidy.isprintable():
         raise BadInput("name", name, f"Use 1 to {MAX_NAME} printable characters.")
     return tidy
-
-
-def _checked(name: str, value: Any) -> Any:
-    """The value of a recipe field as JSON holds it."""
-    if name not in Recipe.model_fields:
-        known = ", ".join(Recipe.model_fields)
-        raise BadInput(name, value, f"There is no such field; the fields are {known}.")
-    adapter = _adapter(name)
-    try:
-        return adapter.dump_python(adapter.validate_python(value), mode="json")
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].replace("Input should", "It should")
-        raise BadInput(name, value, f"{message}.") from None
-
-
-@cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(Recipe.model_fields[name].rebuild_annotation())

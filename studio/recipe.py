@@ -6,11 +6,13 @@ defaults of the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipelines import catalogue
 from pipelines.errors import BadInput
@@ -19,7 +21,28 @@ from pipelines.flowcache import with_preset
 MAX_PROMPT = 20_000
 MAX_SEED = 2**53 - 1
 """The largest whole number that a browser keeps exactly."""
-INPUT_FILES = ("image", "audio")
+INPUT_FILES = {
+    "image": "image",
+    "last_image": "image",
+    "references": "image",
+    "audio": "audio",
+    "loras": "lora",
+}
+"""Fields that name files, each with what those hold."""
+SEVERAL_FILES = frozenset({"references", "loras"})
+"""Those of them that name any number of files."""
+MAY_BE_EMPTIED = frozenset({*INPUT_FILES, "guidance_scale_2"})
+HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w.-]+)+")
+"""`org/name/file`, a file of a hub repository. Manifests name the library's own as `inputs/…`."""
+
+
+class Lora(BaseModel):
+    """A low-rank change of a model's weights, and how much of it is added."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    file: str = Field(min_length=1, description="Path, or org/name/file.safetensors on the hub.")
+    strength: float = Field(1.0, ge=-10, le=10, description="1: all of it; 0: none.")
 
 
 class Recipe(BaseModel):
@@ -31,6 +54,8 @@ class Recipe(BaseModel):
     prompt: str = Field(min_length=1, max_length=MAX_PROMPT, description="What to show.")
     negative_prompt: str = Field("", max_length=MAX_PROMPT, description="What to avoid.")
     image: Path | None = Field(None, description="Reference picture, for models that take one.")
+    last_image: Path | None = Field(None, description="Picture that the video ends with.")
+    references: tuple[Path, ...] = Field((), max_length=8, description="Further pictures to use.")
     audio: Path | None = Field(None, description="Voice, for models that take one.")
     segments: int = Field(ge=1, le=1000, description="How many segments the video has.")
     width: int = Field(ge=16, le=8192, description="Pixels.")
@@ -40,7 +65,10 @@ class Recipe(BaseModel):
     overlap: int = Field(ge=0, le=2000, description="M: frames a segment repeats of the last one.")
     steps: int = Field(ge=1, le=1000, description="Denoising steps.")
     guidance_scale: float = Field(ge=0, le=100, description="How closely to follow the prompt.")
-    shift: float = Field(gt=0, le=100, description="Shift of the noise schedule.")
+    guidance_scale_2: float | None = Field(
+        None, ge=0, le=100, description="Guidance of the second transformer; None: the same."
+    )
+    shift: float = Field(1.0, gt=0, le=100, description="Shift of the noise schedule.")
     ar_step: int = Field(0, ge=0, le=1000, description="Steps a chunk lags behind the one before.")
     causal_block: int = Field(1, ge=1, le=1000, description="Latent frames in one causal chunk.")
     condition_noise: int = Field(0, ge=0, le=60, description="Noise on the motion boundary, /1000.")
@@ -55,6 +83,16 @@ class Recipe(BaseModel):
         "auto", description="What a chunk looks at. auto: as the causal block says."
     )
     kv_budget: int = Field(0, ge=0, le=1000, description="Finished chunks to look at; 0: all.")
+    loras: tuple[Lora, ...] = Field((), max_length=8, description="LoRA files with strengths.")
+    weights: Literal["auto", "full", "fp8", "int8", "nf4", "gguf"] = Field(
+        "auto", description="How the transformer is held in memory. auto: as fits this machine."
+    )
+    offload: Literal["auto", "none", "model", "group", "sequential"] = Field(
+        "auto", description="What waits in main memory. auto: as fits this machine."
+    )
+    tiling: Literal["auto", "on", "off"] = Field(
+        "auto", description="Whether pictures are coded in tiles. auto: where they are large."
+    )
 
     @classmethod
     def make(cls, model: str, **given: Any) -> Recipe:
@@ -78,7 +116,7 @@ class Recipe(BaseModel):
             entry = catalogue.find(chosen["model"])
             chosen["model"] = entry.id
             if entry.id != self.model:
-                chosen = {**entry.defaults, "segments": self.segments, **chosen}
+                chosen = {**self._of_new_model(entry), **chosen}
         if "flowcache" in chosen:
             chosen = with_preset(chosen, catalogue.find(chosen.get("model", self.model)).family)
         try:
@@ -87,25 +125,96 @@ class Recipe(BaseModel):
             raise _bad_input(error) from None
         return recipe.with_absolute_files()
 
+    def _of_new_model(self, entry: catalogue.Model) -> dict[str, Any]:
+        """The settings that another model begins with; a chain keeps its length."""
+        kept = {"segments": self.segments} if entry.capabilities.segment_reuse else {}
+        return {"guidance_scale_2": None, **entry.defaults, **kept}
+
     def with_absolute_files(self) -> Recipe:
         """The same recipe with its files named from the root, so that it means the same anywhere.
 
         Raises BadInput for a file that is not there.
         """
-        files: dict[str, Path] = {}
-        for name in INPUT_FILES:
-            path: Path | None = getattr(self, name)
-            if path is None:
-                continue
+
+        def absolute(name: str, path: Path) -> Path:
             if not path.expanduser().is_file():
                 raise BadInput(name, str(path), "There is no such file; check the path.")
-            files[name] = path.expanduser().resolve()
-        return self.model_copy(update=files)
+            return path.expanduser().resolve()
+
+        loras = tuple(lora.model_copy(update={"file": _local(lora.file)}) for lora in self.loras)
+        return self.model_copy(update={"loras": loras}).with_files(absolute)
+
+    def files(self) -> list[tuple[str, Path]]:
+        """(field, path) of each file that it names on this machine."""
+        found: list[tuple[str, Path]] = []
+
+        def note(name: str, path: Path) -> Path:
+            found.append((name, path))
+            return path
+
+        self.with_files(note)
+        return found
+
+    def with_files(self, change: Callable[[str, Path], Path | None]) -> Recipe:
+        """The same recipe with each file that it names on this machine replaced by what
+        `change(field, path)` gives; None takes it away."""
+        new = {name: replaced_files(name, getattr(self, name), change) for name in INPUT_FILES}
+        return self.model_copy(update=new)
+
+
+def replaced_files(name: str, value: Any, change: Callable[[str, Path], Path | None]) -> Any:
+    """The value of a field that names files, as a recipe or JSON holds it, with each file on this
+    machine replaced by what `change(name, path)` gives; None takes it away."""
+    if name not in SEVERAL_FILES:
+        return None if value is None else _replaced(name, value, change)
+    found = (_replaced(name, one, change) for one in value)
+    return tuple(one for one in found if one is not None)
+
+
+def _replaced(name: str, file: Any, change: Callable[[str, Path], Path | None]) -> Any:
+    named = file.file if isinstance(file, Lora) else file["file"] if name == "loras" else file
+    if name == "loras" and HUB_FILE.fullmatch(named):
+        return file
+    new = change(name, Path(named))
+    if new is None:
+        return None
+    if isinstance(file, Lora):
+        return file.model_copy(update={"file": str(new)})
+    if isinstance(file, Path):
+        return new
+    return {**file, "file": str(new)} if name == "loras" else str(new)
+
+
+def _local(file: str) -> str:
+    """A path from here may look like a file on the hub: what is here comes first."""
+    return str(Path(file).resolve()) if Path(file).is_file() else file
+
+
+def checked_value(name: str, value: Any) -> Any:
+    """The value of one recipe field as JSON holds it. Raises BadInput."""
+    if name not in Recipe.model_fields:
+        known = ", ".join(Recipe.model_fields)
+        raise BadInput(name, value, f"There is no such field; the fields are {known}.")
+    adapter = _adapter(name)
+    try:
+        return adapter.dump_python(adapter.validate_python(value), mode="json")
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].replace("Input should", "It should")
+        raise BadInput(name, value, f"{message}.") from None
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(Recipe.model_fields[name].rebuild_annotation())
 
 
 def chosen_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that `changes` replaces: None leaves a field as it was, but takes a file away."""
-    return {k: value for k, value in changes.items() if value is not None or k in INPUT_FILES}
+    return {
+        name: () if value is None and name in SEVERAL_FILES else value
+        for name, value in changes.items()
+        if value is not None or name in MAY_BE_EMPTIED
+    }
 
 
 def _bad_input(error: ValidationError) -> BadInput:

@@ -7,7 +7,6 @@ is imported. Nothing here knows torch.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BadInput
+from pipelines.safetensors_header import safetensors_problem
 
 PIPELINES = (
     "SkyReelsV2DiffusionForcingPipeline",
@@ -180,26 +180,3 @@ def read_json(path: Path) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadInput("model", model, f"{path.name} is not a JSON object.")
     return value
-
-
-def safetensors_problem(path: Path) -> str | None:
-    """What is wrong with a safetensors file as far as its header tells; None if it is whole.
-
-    Layout: 8 bytes of header length, a JSON header with the byte ranges of the tensors, the bytes.
-    """
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > size - 8:
-                return f"is cut short: {size} bytes"
-            header = json.loads(file.read(length))
-        ends = [v["data_offsets"][1] for k, v in header.items() if k != "__metadata__"]
-    except FileNotFoundError:
-        return "is missing"
-    except (OSError, ValueError, struct.error, KeyError, TypeError, AttributeError) as error:
-        return f"is not a safetensors file ({error})"
-    expected = 8 + length + max(ends, default=0)
-    if size != expected:
-        return f"is cut short: {size} of {expected} bytes"
-    return None

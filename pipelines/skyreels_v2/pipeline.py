@@ -131,12 +131,7 @@ class SkyReelsV2(BasePipeline):
             self._load(ENCODERS)
 
     def free_encoders(self) -> None:
-        from pipelines.skyreels_v2.components import free_memory
-
-        for name in ENCODERS:
-            self._components.pop(name, None)
-            self._signatures.pop(name, None)
-        free_memory(self.device)
+        self._free(ENCODERS)
 
     def encode(self, recipe: Request, parts: Collection[str]) -> dict[str, Tensors]:
         """`embeds` `[tokens, dim]` of the prompts, without padding; `latents` `[1, C, 1, h, w]` of
@@ -168,6 +163,9 @@ class SkyReelsV2(BasePipeline):
 
     def load_denoiser(self) -> None:
         self._load(DENOISER)
+
+    def free_denoiser(self) -> None:
+        self._free(DENOISER)
 
     def generate(
         self,
@@ -233,6 +231,14 @@ class SkyReelsV2(BasePipeline):
             seconds={"denoise": denoised - began, "decode": decoded - denoised},
             skip_map=velocity.skip_map,
         )
+
+    def _free(self, names: tuple[str, ...]) -> None:
+        from pipelines.skyreels_v2.components import free_memory
+
+        for name in names:
+            self._components.pop(name, None)
+            self._signatures.pop(name, None)
+        free_memory(self.device)
 
     def _load(self, names: tuple[str, ...]) -> None:
         """Loads what is not in memory, or is there from files that have changed since: keys are

@@ -1,4 +1,4 @@
-"""Files that come in from the page: pictures and voices for a recipe, and results to open."""
+"""Files that come in from the page: pictures, voices, LoRAs for a recipe, and results to open."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from studio.recipe import INPUT_FILES
 
 MOST_RESULT_BYTES = 2_000_000_000
 MOST_INPUT_BYTES = 200_000_000
+MOST_LORA_BYTES = 4_000_000_000
 
 _KEY = re.compile(r"[0-9a-f]{16,64}")
 HEADERS = {
@@ -37,13 +38,15 @@ def routes(studio: Studio) -> APIRouter:
 
     @router.post("/api/inputs")
     async def add(request: Request, kind: str = "") -> dict[str, str]:
-        """A picture or a voice, checked and copied into the library by content."""
+        """A file for the recipe field `kind`, checked and copied into the library by content. One
+        that may be large has to name its field in the query."""
         with library.store.stage() as staging:
             path = staging.file("upload")
-            form = await receive(request, path, MOST_INPUT_BYTES)
+            most = MOST_LORA_BYTES if kind == "loras" else MOST_INPUT_BYTES
+            form = await receive(request, path, most)
             field = form.fields.get("kind") or kind
             if field not in INPUT_FILES:
-                raise BadInput("kind", field, "Use image or audio.")
+                raise BadInput("kind", field, f"Use one of {', '.join(INPUT_FILES)}.")
             adopted = await run_in_threadpool(inputs.adopt, library, field, path, form.name)
         url = f"/api/inputs/{adopted.parent.name}/{adopted.name}"
         return {"path": str(adopted), "name": form.name or adopted.name, "url": url}

@@ -15,10 +15,11 @@ from studio.estimate import estimate as expect
 from studio.models import Models
 from studio.opened import own_copy
 from studio.order import Order
-from studio.recipe import INPUT_FILES
+from studio.recipe import INPUT_FILES, checked_value, replaced_files
 from studio.session_name import free_session
 
 MOST_COPIES = 8
+FIRST = "Give the file to the studio first."
 
 
 class Generate(BaseModel):
@@ -76,14 +77,23 @@ def routes(studio: Studio) -> APIRouter:
             raise BadInput("model", model, "Add its folder in Models first.")
 
     def with_own_files(given: dict[str, Any]) -> dict[str, Any]:
-        """The same, once it is sure that its picture and voice are copies in this library."""
+        """The same, once it is sure that the files it names are copies in this library."""
+
+        def own(name: str, path: Path) -> Path:
+            copy = own_copy(library, name, path)
+            if copy is None:
+                raise BadInput(name, str(path), FIRST)
+            return copy
+
         files: dict[str, Any] = {}
         for name in INPUT_FILES:
             if (value := given.get(name)) in (None, ""):
                 continue
-            files[name] = own_copy(library, name, Path(value)) if isinstance(value, str) else None
-            if files[name] is None:
-                raise BadInput(name, value, "Give the file to the studio first.")
+            try:
+                files[name] = replaced_files(name, checked_value(name, value), own)
+            except BadInput as error:
+                fix = error.fix if name == "loras" else FIRST
+                raise BadInput(name, error.value, fix) from None
         return {**given, **files}
 
     def in_its_session(asked: Generate | Retake, made: list[Order]) -> list[Order]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,6 +46,15 @@ def _number(field: str, kind: Callable[[str], float]) -> Callable[[str], float]:
             raise BadInput(field, text, f"Give {what}.") from None
 
     return parse
+
+
+def _lora(text: str) -> dict[str, str | float]:
+    """`FILE` or `FILE:STRENGTH`; a colon may be part of the name too."""
+    file, colon, strength = text.rpartition(":")
+    with suppress(ValueError):
+        if colon and file:
+            return {"file": file, "strength": float(strength)}
+    return {"file": text}
 
 
 def build() -> Parser:
@@ -91,10 +101,25 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--negative-prompt", metavar="TEXT", help="what to avoid")
     add("--image", type=Path, metavar="FILE", help="reference picture, for models that take one")
+    add("--last-image", type=Path, metavar="FILE", help="picture that the video ends with")
+    add(
+        "--reference",
+        dest="references",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="further picture, for models that take several; may be repeated",
+    )
     add("--audio", type=Path, metavar="FILE", help="voice, for models that take one")
     add("--segments", type=_number("segments", int), metavar="S", help="segments in the video")
     add("--steps", type=_number("steps", int), metavar="K", help="denoising steps")
     add("--guidance-scale", type=_number("guidance_scale", float), metavar="G")
+    add(
+        "--guidance-scale-2",
+        type=_number("guidance_scale_2", float),
+        metavar="G",
+        help="of the second transformer, for models with two",
+    )
     add("--shift", type=_number("shift", float), metavar="X", help="shift of the noise schedule")
     add("--width", type=_number("width", int), metavar="PX")
     add("--height", type=_number("height", int), metavar="PX")
@@ -104,6 +129,17 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
     add("--ar-step", type=_number("ar_step", int), metavar="N", help="steps a chunk lags behind")
     add("--causal-block", type=_number("causal_block", int), metavar="N", help="frames of a chunk")
     add("--condition-noise", type=_number("condition_noise", int), metavar="N")
+    add(
+        "--lora",
+        dest="loras",
+        type=_lora,
+        action="append",
+        metavar="FILE[:STRENGTH]",
+        help="path or org/name/file.safetensors of a LoRA; may be repeated",
+    )
+    add("--weights", metavar="HOW", help="auto, full, fp8, int8, nf4 or gguf")
+    add("--offload", metavar="HOW", help="auto, none, model, group or sequential")
+    add("--tiling", metavar="HOW", help="auto, on or off: code large pictures in tiles")
     add(
         "--flowcache",
         metavar="MODE",

@@ -269,7 +269,7 @@ def test_a_sound_is_checked_copied_and_served(client):
         ("audio", "a.wav", b"RIFF\0\0\0\0WAVE" + b"\0" * 99, "no sound"),
         ("audio", "a.mp3", b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n", "not a sound"),
         ("audio", "a.wav", b"ffconcat version 1.0\nfile /etc/passwd\n", "not a sound"),
-        ("video", "a.mp4", b"x", "image or audio"),
+        ("video", "a.mp4", b"x", "image, last_image"),
     ],
 )
 def test_what_is_no_picture_or_no_sound_is_refused(client, library, kind, name, data, words):

@@ -86,3 +86,38 @@ def test_a_file_is_taken_away_by_none_and_another_field_is_left_as_it_was(tmp_pa
         update={"image": None}
     )
     assert recipe.changed({"steps": 4}).image == recipe.image
+
+
+def test_files_of_every_kind_are_found_and_replaced(tmp_path):
+    names = ("a.png", "b.png", "c.png", "style.safetensors")
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    first, last, other, lora = (tmp_path / name for name in names)
+    on_hub = {"file": "someone/styles/ink.safetensors", "strength": 0.5}
+    recipe = Recipe.make(
+        "starter",
+        prompt="a boat",
+        image=first,
+        last_image=last,
+        references=[other, first],
+        loras=[{"file": str(lora)}, on_hub],
+    )
+    assert recipe.files() == [
+        ("image", first), ("last_image", last), ("references", other), ("references", first),
+        ("loras", lora),
+    ]  # fmt: skip
+    moved = recipe.with_files(lambda name, path: None if path == first else path.with_name(name))
+    assert (moved.image, moved.references) == (None, (tmp_path / "references",))
+    assert [lora.file for lora in moved.loras] == [str(tmp_path / "loras"), on_hub["file"]]
+    with pytest.raises(BadInput, match=r"references.*no such file"):
+        Recipe.make("starter", prompt="a boat", references=[tmp_path / "gone.png"])
+    assert recipe.changed({"references": None, "loras": None}).files() == recipe.files()[:2]
+
+
+def test_recipes_of_earlier_versions_mean_what_they_meant():
+    old = {
+        "model": "starter", "prompt": "a boat", "segments": 1, "width": 96, "height": 64, "fps": 12,
+        "frames": 33, "overlap": 9, "steps": 4, "guidance_scale": 3.0, "shift": 3.0,
+    }  # fmt: skip
+    recipe = Recipe.model_validate(old)
+    assert recipe == Recipe.make(**{**old, "causal_block": 1})
