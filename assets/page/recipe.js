@@ -6,6 +6,7 @@ import { checked } from "./recipe_check.js";
 import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted } from "./recipe_draft.js";
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
 import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
+import { FlowBox } from "./recipe_flow.js";
 import { InputField, setInput } from "./recipe_inputs.js";
 import { OrderPart } from "./recipe_order.js";
 import { Presets } from "./recipe_presets.js";
@@ -81,7 +82,7 @@ class Rail {
     this.seed = new SeedField();
     this.size = new SizeField();
     this.more = facts.fields.filter((field) => field.group === "more").map(fieldFor);
-    this.flow = facts.fields.filter((field) => field.group === "flowcache").map(fieldFor);
+    this.flow = new FlowBox(this.order);
     this.wrong = h("span", { class: "recipe-wrong" });
     this.back = button("Back to the model's defaults", { class: "small", onclick: () => this.reset() });
     this.moreList = h("div", {});
@@ -124,20 +125,21 @@ class Rail {
     const seen = (list) => list.filter((one) => reads(model, fieldOf(one.name)));
     const inputs = seen(this.inputs);
     const more = seen(this.more);
-    const flow = seen(this.flow);
-    const parts = [this.model, this.prompt, this.negative, ...inputs, this.segments, this.seed, ...more, ...flow];
+    const parts = [this.model, this.prompt, this.negative, ...inputs, this.segments, this.seed, ...more];
     for (const part of parts) part.draw(faults[part.name]);
     this.size.draw(faults);
+    this.flow.draw(faults);
     if (draft.recipe.negative_prompt || faults.negative_prompt) this.negativeBox.open = true;
     const chain = reads(model, fieldOf("segments"));
     arrange(this.fields, [
       this.model.element, this.prompt.element, this.negativeBox, ...inputs.map((one) => one.element),
       chain ? this.segments.element : null, this.seed.element, this.moreBox,
+      reads(model, fieldOf("flowcache")) ? this.flow.element : null,
     ]);
     arrange(this.moreList, [
-      this.size.element, ...more.map((one) => one.element), ...flow.map((one) => one.element), this.back,
+      this.size.element, ...more.map((one) => one.element), this.back,
     ]);
-    const hidden = [...more, ...flow, ...this.size.sides].filter((one) => faults[one.name]).length;
+    const hidden = [...more, ...this.size.sides].filter((one) => faults[one.name]).length;
     setText(this.wrong, hidden && !this.moreBox.open ? `${hidden} to put right` : "");
     this.back.hidden = !model || !this.ownSettings().length;
     this.session.draw();

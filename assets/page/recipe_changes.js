@@ -1,50 +1,36 @@
 // What differs between the draft and the take whose segment is selected: a retake from there would
 // be made with the draft, and the note says so.
-import { get } from "./api.js";
 import { arrange, button, h, setText } from "./dom.js";
-import { wholeRecipe } from "./recipe_check.js";
+import { counts, wholeRecipe } from "./recipe_check.js";
 import { draft, follow, fromRecipe, isHome, isReady, replace } from "./recipe_draft.js";
 import { facts, fieldOf, modelOf, NOT_HERE } from "./recipe_facts.js";
-import { changed, store, takeOf } from "./store.js";
+import { store, takeOf } from "./store.js";
+import { wholeTake, wholeTakeAgain } from "./whole.js";
 
 // The same on both sides of a boundary between segments.
 const CARRIED = ["model", "width", "height", "fps", "frames", "overlap", "image", "audio"];
 const APART = ["segments"]; // how long the video is, is said elsewhere
 const BRIEF = 24; // characters
-const AGAIN_MS = 5000;
 const LOOK_MS = 50;
 const MOST_LOOKS = 100;
-
-const takes = new Map(); // id -> {take: the whole one, or null; failed; done: a promise of its end}
-
-function read(id) {
-  const found = takes.get(id);
-  if (found) return found;
-  const one = { take: null, failed: false };
-  takes.set(id, one);
-  one.done = get(`/api/takes/${id}`).then((take) => {
-    one.take = take;
-    changed();
-  });
-  one.done.catch(() => {
-    one.failed = true;
-    setTimeout(() => takes.get(id) === one && takes.delete(id), AGAIN_MS);
-  });
-  return one;
-}
 
 // {recipe, index} of the selected segment, or of the one that would come after the last; null if
 // none is, or its take is being read.
 function selectedRecipe() {
   const card = store.selected && takeOf(store.selected.take);
-  const take = card && read(card.id).take;
+  const take = card && wholeTake(card.id).take;
   if (!take) return null;
   const index = Math.min(store.selected.index, card.segment_ids.length);
   const chapter = take.chapters.findLast((one) => one.first <= index);
   return { recipe: chapter?.recipe ?? take.recipe, index };
 }
 
-const plain = (value) => (typeof value === "string" ? value.trim() : (value ?? ""));
+// As one that can be compared: lists by what they hold, an empty one like nothing.
+function plain(value) {
+  if (typeof value === "string") return value.trim();
+  if (typeof value === "object" && value !== null) return value.length === 0 ? "" : JSON.stringify(value);
+  return value ?? "";
+}
 
 // {mine: the whole draft as a recipe, names: of its fields that a retake takes over, differ: those
 // of them that the selected segment has otherwise}
@@ -52,7 +38,9 @@ function compared() {
   const at = isReady() && isHome() && facts.fields.length ? selectedRecipe() : null;
   if (!at) return { mine: {}, names: [], differ: [] };
   const mine = wholeRecipe();
-  const names = Object.keys(at.recipe).filter((name) => !APART.includes(name) && name in mine);
+  // A setting of a mode of FlowCache that the draft is not in makes no difference.
+  const idle = (name) => fieldOf(name)?.modes && !counts(fieldOf(name));
+  const names = Object.keys(at.recipe).filter((name) => !APART.includes(name) && name in mine && !idle(name));
   return { mine, names, differ: names.filter((name) => plain(mine[name]) !== plain(at.recipe[name])) };
 }
 
@@ -79,9 +67,8 @@ export async function changesReady() {
   }
   const card = store.selected && takeOf(store.selected.take);
   if (!card) return;
-  if (takes.get(card.id)?.failed) takes.delete(card.id);
   try {
-    await read(card.id).done;
+    await wholeTakeAgain(card.id).done;
   } catch (error) {
     throw new Error(`The recipe of this take could not be read: ${error.message}`);
   }

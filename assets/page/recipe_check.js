@@ -23,6 +23,11 @@ export function limits(field) {
   return most ? `${field.min}–${most}.` : `At least ${field.min}.`;
 }
 
+// Whether a field makes a difference as the draft stands, so that it is shown and sent.
+export function counts(field) {
+  return reads(modelOf(draft.model), field) && (!field.modes || field.modes.includes(valueOf("flowcache")));
+}
+
 function faultOf(field, value) {
   if (field.kind === "integer" || field.kind === "number") {
     const kind = field.kind === "integer" ? "a whole number" : "a number";
@@ -56,7 +61,7 @@ export function checked() {
   const recipe = {};
   const faults = model ? {} : { model: NOT_HERE };
   for (const field of facts.fields) {
-    if (field.name === "model" || !reads(model, field)) continue;
+    if (field.name === "model" || !counts(field)) continue;
     if (field.name in draft.recipe) recipe[field.name] = draft.recipe[field.name];
     const fault = faultOf(field, valueOf(field.name));
     // Nothing is known of the fields of a model that is not in the list.

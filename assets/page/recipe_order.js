@@ -68,8 +68,13 @@ export class OrderPart {
     this.look();
   }
 
+  // What the studio said of the draft as it is now.
+  current() {
+    return this.of === JSON.stringify(this.body()) ? this.estimate : null;
+  }
+
   words() {
-    const one = this.of === JSON.stringify(this.body()) ? this.estimate : null;
+    const one = this.current();
     const wait = store.state?.jobs.length ? "adds to the queue" : "";
     const parts = [];
     if (one && one.new === 0 && one.copies === 1) parts.push("already made: comes back at once");

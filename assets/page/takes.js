@@ -114,7 +114,7 @@ class Card {
     const poster = posterOf(take.segment_ids[from]);
     if (this.poster.getAttribute("src") !== poster) this.poster.src = poster;
     setText(this.name, seedWords(take));
-    setText(this.facts, [take.baseline ? "baseline" : null, take.keep ? `from ${take.keep + 1}` : null, ago(take.created), take.note ? `“${take.note}”` : null].filter(Boolean).join(" · "));
+    setText(this.facts, [take.baseline ? "baseline" : null, take.keep ? `from ${take.keep + 1}` : null, flowOf(take, from), ago(take.created), take.note ? `“${take.note}”` : null].filter(Boolean).join(" · "));
     setText(this.stars, "★".repeat(take.stars));
     const compared = store.view.takes.length > 1;
     setText(this.side, at < 0 ? "" : !compared ? "" : store.view.takes.length === 2 ? "AB"[at] : String(at + 1));
@@ -205,6 +205,9 @@ class Actions {
     toast("The take is in the trash.", { action: { name: "Undo", run: undo } });
   }
 }
+
+// The FlowCache settings that the first new segment of a take was made with, like "flow 0.07".
+const flowOf = (take, from) => take.chapters.findLast((one) => one.first <= from)?.flowcache;
 
 // "seed 7", or the seeds of the segments that are new in a take.
 function seedWords(take) {

@@ -3,8 +3,10 @@ import { post } from "./api.js";
 import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { range, seconds } from "./format.js";
+import { SkipMap } from "./skipmap.js";
 import { poll, set, store, takeOf, together } from "./store.js";
 import { toast } from "./toasts.js";
+import { wholeTake } from "./whole.js";
 
 const MANY = 4;
 const WAIT_MS = 150;
@@ -34,6 +36,7 @@ export class ActionBar {
     this.seedLabel = h("span", { class: "bar-part" }, h("span", { class: "label", "aria-hidden": "true" }, "Seed"), this.seed, this.dice);
     this.clear = button("Clear the selection", { icon: "close", class: "quiet", onclick: () => set({ selected: null }) });
     this.told = h("span", { class: "bar-told", role: "status" });
+    this.skipped = new SkipMap();
     this.element = h("div", { class: "timeline-bar" });
     this.estimate = null;
     this.asked = "";
@@ -93,7 +96,16 @@ export class ActionBar {
     setText(this.main, this.words(about));
     setText(this.told, this.note());
     this.told.classList.toggle("bad", Boolean(this.refused));
-    arrange(this.element, [this.main, about.extending ? this.addedLabel : null, this.seedLabel, this.many, this.told, this.clear]);
+    arrange(this.element, [this.main, about.extending ? this.addedLabel : null, this.seedLabel, this.many, this.told, this.clear, this.map(about)]);
+  }
+
+  // What FlowCache left out of the chosen segment; nothing if it was off.
+  map({ take, keep, extending }) {
+    const map = extending ? null : wholeTake(take.id).take?.flowcache[keep];
+    if (!map) return null;
+    const chapter = take.chapters.findLast((one) => one.first <= keep);
+    this.skipped.draw(map, keep + 1, chapter?.flowcache ?? "");
+    return this.skipped.element;
   }
 
   words(about) {

@@ -92,8 +92,7 @@ class FlowCacheConfig:
         if self.is_causal(causal_block) != (causal_block > 1):
             return "a chunk looks at other chunks than in the plain video."
         if self.mode != "exact":
-            what = "a chunk goes" if self.mode == "flow" else "all chunks go"
-            return f"{what} on as before where little changes, close to the plain video."
+            return "steps are skipped where little changes: close to the plain video, not the same."
         return "only a part of what finished chunks left is looked at."
 
 
