@@ -45,7 +45,7 @@ class Capabilities:
     encoder_reuse: bool = False
     segment_reuse: bool = False
     flowcache_modes: tuple[str, ...] = ()
-    extras: frozenset[str] = frozenset()
+    extras: tuple[str, ...] = ()
     """Those of `OF_SOME_MODELS` that it looks at."""
 
 

@@ -24,7 +24,7 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
     if recipe.audio is not None and Task.S2V not in tasks:
         fix = f"{recipe.model} takes no voice; leave it out or choose another model."
         raise BadInput("audio", str(recipe.audio), fix)
-    for name in OF_SOME_MODELS - pipeline.capabilities.extras:
+    for name in sorted(OF_SOME_MODELS - set(pipeline.capabilities.extras)):
         value = getattr(recipe, name)
         if value not in (None, (), "auto"):
             fix = f"{recipe.model} does not look at it; leave it out or choose another model."
