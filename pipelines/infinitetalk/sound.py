@@ -1,0 +1,96 @@
+"""A file with a voice, of any common format and rate, as mono samples at 16 kHz."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import BadInput
+from pipelines.infinitetalk.windows import SAMPLE_RATE
+
+MOST_SECONDS = 1200
+LEAST_SECONDS = 0.1
+QUIETEST = 1e-3
+"""Peak, of 1, below which a voice is taken for silence (-60 dB)."""
+WHOLE = 0.98
+"""Of what its header says a file holds: one with faults that gives so much all the same is used."""
+_DURATION = re.compile(r"Duration: (\d+):(\d+):(\d+(?:\.\d+)?)")
+
+
+def read_voice(path: Path, field: str = "audio") -> np.ndarray:
+    """float32 `[samples]`, mono, 16 kHz, about -1..1, beginning with the first sample of the file.
+
+    Raises BadInput of `field` if there is no voice in it that can be used.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise BadInput(field, str(path), "There is no such file.")
+    if path.stat().st_size == 0:
+        raise BadInput(field, str(path), "It is empty.")
+    voice, said, code = _decoded(path)
+    faults = [line for line in said.splitlines() if "[error]" in line or "[fatal]" in line]
+    if code or not len(voice):
+        fix = "There is no sound in it that can be read; use wav, mp3, flac, ogg or m4a."
+        raise BadInput(field, str(path), fix)
+    seconds = len(voice) / SAMPLE_RATE
+    if seconds > MOST_SECONDS:
+        fix = f"It is longer than {MOST_SECONDS // 60} minutes; cut it into parts."
+        raise BadInput(field, str(path), fix)
+    if faults and seconds < WHOLE * _declared(said):
+        fix = f"It is damaged: only {seconds:.1f} s of it can be read. Save it anew."
+        raise BadInput(field, str(path), fix)
+    if seconds < LEAST_SECONDS:
+        fix = f"It lasts {seconds:.2f} s; a voice takes at least {LEAST_SECONDS} s."
+        raise BadInput(field, str(path), fix)
+    if not np.isfinite(voice).all():
+        raise BadInput(field, str(path), "It is damaged: some samples are not numbers.")
+    if np.abs(voice).max() < QUIETEST:
+        raise BadInput(field, str(path), "It is silent; choose a file with a voice.")
+    return voice
+
+
+def samples_in(path: Path, field: str = "audio") -> int:
+    """How many samples `read_voice` gives; what was found is remembered while the file stays as it
+    is. Raises as `read_voice` does."""
+    path = Path(path)
+    stat = path.stat() if path.is_file() else None
+    return _samples(path, field, (stat.st_size, stat.st_mtime_ns) if stat else None)
+
+
+@functools.lru_cache(maxsize=64)
+def _samples(path: Path, field: str, state: tuple[int, int] | None) -> int:
+    return len(read_voice(path, field))
+
+
+def _decoded(path: Path) -> tuple[np.ndarray, str, int]:
+    """Samples, what ffmpeg said, its exit code."""
+    import imageio_ffmpeg
+
+    # Only files: a playlist that names an address is not a voice.
+    source = ("-protocol_whitelist", "file", "-i", f"file:{path.resolve()}")
+    most = str(MOST_SECONDS + 1)
+    done = subprocess.run(
+        [
+            *(imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-nostdin", "-nostats"),
+            *("-loglevel", "level+info", *source, "-map", "0:a:0", "-t", most),
+            *("-ac", "1", "-ar", str(SAMPLE_RATE), "-f", "f32le", "pipe:1"),
+        ],
+        capture_output=True,
+        check=False,
+    )
+    whole = len(done.stdout) // 4 * 4
+    samples = np.frombuffer(done.stdout[:whole], dtype="<f4").astype(np.float32)
+    return samples, done.stderr.decode("utf-8", "replace"), done.returncode
+
+
+def _declared(said: str) -> float:
+    """Seconds that the header of the file promises; endless if it says nothing."""
+    match = _DURATION.search(said)
+    if match is None:
+        return float("inf")
+    hours, minutes, seconds = match.groups()
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
