@@ -104,18 +104,19 @@ class Plan:
 
 @dataclass(frozen=True)
 class Step:
-    """One finished denoising step of a segment."""
+    """How far the denoising of a segment has come."""
 
     step: int
-    """How many steps are done, from 1 to `steps`."""
+    """How many steps are done; 0 within the first."""
     steps: int
     preview: Callable[[], np.ndarray | None]
     """Makes a cheap picture of the clean estimate, uint8 `[h, w, 3]` at latent size; None if the
-    model has no projection yet. Costs nothing until it is called."""
+    model has no projection or no estimate yet. Costs nothing until it is called."""
 
 
 OnStep = Callable[[Step], None]
-"""Called after every step. Raising from it cancels the segment."""
+"""Called after every step, and within a long one now and then. Raising from it cancels the
+segment."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,10 @@ class Pipeline(Protocol):
 
     def free_encoders(self) -> None: ...
 
-    def load_denoiser(self) -> None: ...
+    def load_denoiser(self, recipe: Request | None = None) -> None:
+        """Loads what generating needs, as `recipe` wants it held; the encoders are not part of it.
+        `generate` sees to it by itself where the recipe is another one."""
+        ...
 
     def free_denoiser(self) -> None: ...
 

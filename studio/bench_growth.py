@@ -138,7 +138,7 @@ def _measured(
     from pipelines.flowcache.velocity import flow_velocity
     from pipelines.skyreels_v2.denoise import denoise
     from pipelines.skyreels_v2.schedule import starting_latents
-    from pipelines.skyreels_v2.threads import steady_threads
+    from pipelines.threads import steady_threads
     from studio.flops import FlopCount
 
     segment = _segment(model, chunks)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+from pipelines import images
 from pipelines.base import Fields, Request
-from pipelines.skyreels_v2 import images
 from pipelines.skyreels_v2.checkpoint import Checkpoint
 
 VAE_DTYPE = "float32"

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pipelines import images
 from pipelines.base import (
     BasePipeline,
     Capabilities,
@@ -26,8 +27,7 @@ from pipelines.base import (
     Tensors,
 )
 from pipelines.errors import BadInput
-from pipelines.skyreels_v2 import images
-from pipelines.skyreels_v2.checkpoint import DENOISER, ENCODERS, PIPELINES, Checkpoint
+from pipelines.skyreels_v2.checkpoint import DENOISER, ENCODERS, Checkpoint
 from pipelines.skyreels_v2.defaults import defaults, tasks
 from pipelines.skyreels_v2.inputs import VAE_DTYPE, encoder_inputs, segment_inputs
 from pipelines.skyreels_v2.plan import (
@@ -55,7 +55,7 @@ class SkyReelsV2(BasePipeline):
         segment_reuse=True,
         flowcache_modes=("exact", "flow", "teacache"),
     )
-    pipeline_classes: ClassVar[tuple[str, ...]] = PIPELINES
+    pipeline_classes: ClassVar[tuple[str, ...]] = Checkpoint.pipelines
     """What `_class_name` of a model_index.json may be."""
 
     def __init__(
@@ -103,7 +103,7 @@ class SkyReelsV2(BasePipeline):
 
     @cached_property
     def _placement(self) -> tuple[str, str]:
-        from pipelines.skyreels_v2.components import resolve
+        from pipelines.components import resolve
 
         return resolve(*self._wanted)
 
@@ -139,7 +139,7 @@ class SkyReelsV2(BasePipeline):
         import torch
 
         from pipelines.skyreels_v2 import encoders
-        from pipelines.skyreels_v2.threads import steady_threads
+        from pipelines.threads import steady_threads
 
         self.load_encoders(parts)
         outputs: dict[str, Tensors] = {}
@@ -161,7 +161,7 @@ class SkyReelsV2(BasePipeline):
             outputs[part] = {"embeds": embeds}
         return outputs
 
-    def load_denoiser(self) -> None:
+    def load_denoiser(self, recipe: Request | None = None) -> None:
         self._load(DENOISER)
 
     def free_denoiser(self) -> None:
@@ -184,7 +184,7 @@ class SkyReelsV2(BasePipeline):
         import torch
 
         from pipelines.skyreels_v2 import decode, denoise, schedule
-        from pipelines.skyreels_v2.threads import steady_threads
+        from pipelines.threads import steady_threads
 
         check_recipe(recipe, self.checkpoint)
         shape = latent_shape(recipe, self.checkpoint)
@@ -233,7 +233,7 @@ class SkyReelsV2(BasePipeline):
         )
 
     def _free(self, names: tuple[str, ...]) -> None:
-        from pipelines.skyreels_v2.components import free_memory
+        from pipelines.components import free_memory
 
         for name in names:
             self._components.pop(name, None)
@@ -243,7 +243,7 @@ class SkyReelsV2(BasePipeline):
     def _load(self, names: tuple[str, ...]) -> None:
         """Loads what is not in memory, or is there from files that have changed since: keys are
         made of the files on disk, and the weights in use have to be those."""
-        from pipelines.skyreels_v2.components import load_component
+        from pipelines.components import load_component
 
         signatures = {name: self.checkpoint.signature(name) for name in names}
         stale = [name for name in names if self._signatures.get(name) != signatures[name]]

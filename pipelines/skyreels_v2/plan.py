@@ -7,14 +7,14 @@ fill a causal block are never denoised, and frame counts are rounded with a warn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pipelines.base import Plan, Request
 from pipelines.errors import BadInput
 from pipelines.frames import Chain
+from pipelines.images import check_image
+from pipelines.nearest import check_fits, downwards, within
 from pipelines.skyreels_v2.checkpoint import Checkpoint
-from pipelines.skyreels_v2.images import check_image
 
 MAX_STEPS = 1000
 MAX_CONDITION_NOISE = 60
@@ -88,7 +88,7 @@ def _check_numbers(recipe: Request) -> None:
         ("ar_step", 0, None),
         ("condition_noise", 0, MAX_CONDITION_NOISE),
     ):
-        _within(field, getattr(recipe, field), low, high)
+        within(field, getattr(recipe, field), low, high)
     for field in ("guidance_scale", "shift"):
         value = getattr(recipe, field)
         if not math.isfinite(value) or value < 0 or (field == "shift" and value == 0):
@@ -107,20 +107,13 @@ def _check_numbers(recipe: Request) -> None:
         )
 
 
-def _within(field: str, value: int, low: int, high: int | None) -> None:
-    if value < low:
-        raise BadInput(field, value, f"The least is {low}.")
-    if high is not None and value > high:
-        raise BadInput(field, value, f"The most is {high}.")
-
-
 def _check_size(recipe: Request, checkpoint: Checkpoint) -> None:
     config = checkpoint.config("transformer")
     longest = config.get("rope_max_seq_len", 1024)
     patch = config.get("patch_size", (1, 2, 2))
     for field, side in (("height", 1), ("width", 2)):
         unit = checkpoint.spatial_factor * patch[side]
-        _check_fits(
+        check_fits(
             field,
             getattr(recipe, field),
             lambda value, unit=unit: value > 0 and value % unit == 0,
@@ -140,12 +133,12 @@ def _check_frames(recipe: Request, checkpoint: Checkpoint) -> None:
     rule = f"It must be 1 more than a multiple of {factor}"
     if block > 1:
         rule = f"With causal blocks of {block} it must be {_series(factor, block)}"
-    _check_fits("frames", recipe.frames, fits, rule, most=(most - 1) * factor + 1)
+    check_fits("frames", recipe.frames, fits, rule, most=(most - 1) * factor + 1)
     if recipe.overlap == 0 and recipe.segments == 1:
         return  # nothing follows, and nothing can be appended later
-    _check_fits("overlap", recipe.overlap, fits, rule)
+    check_fits("overlap", recipe.overlap, fits, rule)
     if recipe.overlap >= recipe.frames:
-        nearest = next(_downwards(recipe.frames - 1, fits), None)
+        nearest = next(downwards(recipe.frames - 1, fits), None)
         fix = f"It must be less than frames ({recipe.frames})"
         if nearest is None:
             raise BadInput("overlap", recipe.overlap, f"{fix}: use more frames.")
@@ -155,32 +148,6 @@ def _check_frames(recipe: Request, checkpoint: Checkpoint) -> None:
 def _series(factor: int, block: int) -> str:
     first = [(block * k - 1) * factor + 1 for k in (1, 2, 3)]
     return ", ".join(map(str, first)) + "…"
-
-
-def _check_fits(
-    field: str,
-    value: int,
-    fits: Callable[[int], bool],
-    rule: str,
-    most: int | None = None,
-) -> None:
-    too_much = most is not None and value > most
-    if fits(value) and not too_much:
-        return
-    below = next(_downwards(most if too_much else value, fits), None)
-    above = None if too_much else next((n for n in _upwards(value, most) if fits(n)), None)
-    nearest = " and ".join(str(n) for n in (below, above) if n is not None)
-    limit = f" and at most {most}" if too_much else ""
-    raise BadInput(field, value, f"{rule}{limit}; the nearest: {nearest}.")
-
-
-def _downwards(value: int, fits: Callable[[int], bool]) -> Iterator[int]:
-    return (n for n in range(value, 0, -1) if fits(n))
-
-
-def _upwards(value: int, most: int | None) -> Iterator[int]:
-    start = max(value, 1)
-    return iter(range(start, (most or start + 100_000) + 1))
 
 
 def _check_from_picture(recipe: Request, checkpoint: Checkpoint) -> None:

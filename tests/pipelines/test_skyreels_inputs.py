@@ -12,7 +12,7 @@ from conftest import Recipe
 from PIL import Image
 
 from pipelines.errors import BadInput
-from pipelines.skyreels_v2.images import read_image
+from pipelines.images import read_image
 
 
 @pytest.mark.parametrize(

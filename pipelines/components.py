@@ -11,7 +11,7 @@ from pipelines.errors import BadInput
 if TYPE_CHECKING:
     import torch
 
-    from pipelines.skyreels_v2.checkpoint import Checkpoint
+    from pipelines.checkpoint import Checkpoint
 
 DTYPES = ("float32", "bfloat16")
 
@@ -48,10 +48,52 @@ def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -
             return component.from_pretrained(folder, local_files_only=True)
         return _load_model(checkpoint, component, name, dtype, device)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        if isinstance(error, BadInput) or _is_out_of_memory(error):
-            raise
-        first_line = str(error).strip().split("\n")[0]
-        raise checkpoint.damage(name, f"cannot be loaded: {first_line}") from error
+        raise _as_damage(checkpoint, name, error) from error
+
+
+def skeleton(checkpoint: Checkpoint, name: str, dtype: str) -> torch.nn.Module:
+    """A model of diffusers with its shapes and its config, and no memory behind its weights."""
+    import torch
+
+    module, class_name = checkpoint.class_of(name)
+    component = getattr(importlib.import_module(module), class_name)
+    with torch.device("meta"):
+        model = component.from_config(dict(checkpoint.config(name)))
+    return model.to(getattr(torch, dtype)).eval().requires_grad_(False)
+
+
+def load_decoder(checkpoint: Checkpoint, name: str, dtype: str, device: str) -> torch.nn.Module:
+    """A video codec of diffusers without the half that encodes: its weights are not even read.
+
+    Raises BadInput as `load_component` does.
+    """
+    import torch
+    from safetensors import safe_open
+
+    model = skeleton(checkpoint, name, dtype)
+    # Modules of their kind, but empty: the codec counts their convolutions before it decodes.
+    model.encoder, model.quant_conv = torch.nn.Module(), torch.nn.Module()
+    wanted = set(model.state_dict())
+    weights: dict[str, torch.Tensor] = {}
+    try:
+        for path in checkpoint.weight_files(name):
+            with safe_open(path, "pt", device=device) as file:
+                for key in wanted & set(file.keys()):
+                    weights[key] = file.get_tensor(key).to(getattr(torch, dtype))
+        if missing := sorted(wanted - set(weights)):
+            raise checkpoint.damage(name, f"has no weights for {', '.join(missing[:3])}")
+        model.load_state_dict(weights, assign=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _as_damage(checkpoint, name, error) from error
+    return model.requires_grad_(False)
+
+
+def _as_damage(checkpoint: Checkpoint, name: str, error: Exception) -> Exception:
+    """What to raise for an error from loading: the folder is to blame unless memory ran out."""
+    if isinstance(error, BadInput) or _is_out_of_memory(error):
+        return error
+    first_line = str(error).strip().split("\n")[0]
+    return checkpoint.damage(name, f"cannot be loaded: {first_line}")
 
 
 def _load_model(

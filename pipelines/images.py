@@ -1,0 +1,87 @@
+"""A picture file as models take it: upright, opaque, and cut to the size of a video if need be."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PIL import Image
+
+FIT = "upright, on white, covered and centre-cropped, Lanczos"
+PLAIN = "upright, on white"
+"""Name what `fit` and `plain` do, for keys: change them when the pixels change."""
+
+LEAST_SIDE = 16
+MOST_PIXELS = 100_000_000
+
+
+def check_image(path: Path, field: str = "image") -> None:
+    """Raises BadInput, whose field is `field`, unless the header of the file is that of a picture
+    of a usable size."""
+    with _opened(path, field):
+        pass
+
+
+def read_image(path: Path, width: int, height: int, field: str = "image") -> Image.Image:
+    """The picture as RGB, `width` x `height`. Raises BadInput if the file cannot be used."""
+    with _opened(path, field) as image:
+        return fit(image, width, height)
+
+
+def read_whole_image(path: Path, field: str = "image") -> Image.Image:
+    """The picture as RGB in its own size. Raises BadInput if the file cannot be used."""
+    with _opened(path, field) as image:
+        return plain(image)
+
+
+def fit(image: Image.Image, width: int, height: int) -> Image.Image:
+    """`plain`, scaled to cover, cropped in the middle."""
+    from PIL import Image, ImageOps
+
+    return ImageOps.fit(plain(image), (width, height), Image.Resampling.LANCZOS)
+
+
+def plain(image: Image.Image) -> Image.Image:
+    """RGB, turned upright by EXIF, transparency on white."""
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I"):
+        # 16 bits a channel: PIL's own conversion clips instead of scaling.
+        image = image.convert("I").point(lambda value: value / 256).convert("L")
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image)
+    return image.convert("RGB")
+
+
+@contextmanager
+def _opened(path: Path, field: str) -> Iterator[Image.Image]:
+    from PIL import Image, UnidentifiedImageError
+
+    if not path.is_file():
+        raise BadInput(field, str(path), "There is no such file.")
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            if min(width, height) < LEAST_SIDE:
+                raise BadInput(field, str(path), f"It is {width} x {height} pixels: too small.")
+            if width * height > MOST_PIXELS:
+                raise BadInput(field, str(path), f"It is {width} x {height} pixels: too large.")
+            yield image
+    except UnidentifiedImageError:
+        raise BadInput(field, str(path), "It is not a picture in a format known here.") from None
+    except Image.DecompressionBombError as error:
+        raise BadInput(field, str(path), "It is too large.") from error
+    except BadInput:
+        raise
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error) as error:
+        raise BadInput(field, str(path), f"It cannot be read: {error}.") from error
