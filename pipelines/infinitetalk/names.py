@@ -59,7 +59,7 @@ def from_published(name: str) -> str | None:
 
 def is_published(names: set[str]) -> bool:
     """Whether a set of weights has the published names rather than those of diffusers."""
-    return "head.modulation" in names
+    return any(".self_attn." in name or name.startswith("head.") for name in names)
 
 
 AUDIO_NAMES = re.compile(
