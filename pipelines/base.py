@@ -50,7 +50,10 @@ class Capabilities:
 
 
 OF_SOME_MODELS = frozenset(
-    {"last_image", "references", "guidance_scale_2", "loras", "weights", "offload", "tiling"}
+    {
+        *("last_image", "references", "guidance_scale_2", "loras", "weights", "offload", "tiling"),
+        *("audio_2", "faces", "audio_scale", "color_correction", "apg"),
+    }
 )
 """Recipe fields that most models would not look at; they are refused where they are set."""
 
@@ -71,6 +74,9 @@ class Request(Protocol):
     image: Path | None
     last_image: Path | None
     references: Sequence[Path]
+    audio: Path | None
+    audio_2: Path | None
+    faces: str
     segments: int
     frames: int
     overlap: int
@@ -80,6 +86,9 @@ class Request(Protocol):
     steps: int
     guidance_scale: float
     guidance_scale_2: float | None
+    audio_scale: float | None
+    color_correction: float | None
+    apg: float | None
     shift: float
     ar_step: int
     causal_block: int

@@ -26,7 +26,7 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
         raise BadInput("audio", str(recipe.audio), fix)
     for name in sorted(OF_SOME_MODELS - set(pipeline.capabilities.extras)):
         value = getattr(recipe, name)
-        if value not in (None, (), "auto"):
+        if value not in (None, (), "", "auto"):
             fix = f"{recipe.model} does not look at it; leave it out or choose another model."
             raise BadInput(name, value if isinstance(value, str) else str(value), fix)
 

@@ -34,6 +34,8 @@ SHOWN: Mapping[str, Shown] = {
     "last_image": Shown("Last picture", "inputs", "The video ends with it."),
     "references": Shown("Further pictures", "inputs", "The prompt may speak of them too."),
     "audio": Shown("Voice", "inputs", "What is spoken in the video."),
+    "audio_2": Shown("Second voice", "inputs", "Of the second person in the picture."),
+    "faces": Shown("Faces", "inputs", "Of two persons: x0,y0,x1,y1;x0,y0,x1,y1 in pixels."),
     "segments": Shown("Segments", "main", "Made one after another, each going on from the last."),
     "width": Shown("Width", "size", "In pixels."),
     "height": Shown("Height", "size", "In pixels."),
@@ -42,6 +44,11 @@ SHOWN: Mapping[str, Shown] = {
     "guidance_scale_2": Shown(
         "Guidance of the second half", "more", "Of the transformer for low noise.", step=0.5
     ),
+    "audio_scale": Shown("Voice guidance", "more", "How closely to follow the voice.", step=0.5),
+    "color_correction": Shown(
+        "Colours held", "more", "1: those of the picture throughout; 0: as they come.", step=0.1
+    ),
+    "apg": Shown("Projected guidance", "more", "Limit against glaring colours; 0: off.", step=5),
     "shift": Shown("Shift", "more", "Higher: more of the steps go into large forms.", step=0.5),
     "fps": Shown("Frames per second", "more", "How fast the video plays."),
     "frames": Shown("Frames of a segment", "more", "How much is made in one go.", step=4),

@@ -26,12 +26,15 @@ INPUT_FILES = {
     "last_image": "image",
     "references": "image",
     "audio": "audio",
+    "audio_2": "audio",
     "loras": "lora",
 }
 """Fields that name files, each with what those hold."""
 SEVERAL_FILES = frozenset({"references", "loras"})
 """Those of them that name any number of files."""
-MAY_BE_EMPTIED = frozenset({*INPUT_FILES, "guidance_scale_2"})
+OF_SOME_MODELS = ("guidance_scale_2", "audio_scale", "color_correction", "apg")
+"""Numbers that only some models have."""
+MAY_BE_EMPTIED = frozenset({*INPUT_FILES, *OF_SOME_MODELS})
 HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w.-]+)+")
 """`org/name/file`, a file of a hub repository. Manifests name the library's own as `inputs/…`."""
 
@@ -57,6 +60,10 @@ class Recipe(BaseModel):
     last_image: Path | None = Field(None, description="Picture that the video ends with.")
     references: tuple[Path, ...] = Field((), max_length=8, description="Further pictures to use.")
     audio: Path | None = Field(None, description="Voice, for models that take one.")
+    audio_2: Path | None = Field(None, description="Voice of a second person.")
+    faces: str = Field(
+        "", max_length=200, description="Where each person is in the picture: x0,y0,x1,y1;..."
+    )
     segments: int = Field(ge=1, le=1000, description="How many segments the video has.")
     width: int = Field(ge=16, le=8192, description="Pixels.")
     height: int = Field(ge=16, le=8192, description="Pixels.")
@@ -67,6 +74,15 @@ class Recipe(BaseModel):
     guidance_scale: float = Field(ge=0, le=100, description="How closely to follow the prompt.")
     guidance_scale_2: float | None = Field(
         None, ge=0, le=100, description="Guidance of the second transformer; None: the same."
+    )
+    audio_scale: float | None = Field(
+        None, ge=0, le=100, description="How closely to follow the voice."
+    )
+    color_correction: float | None = Field(
+        None, ge=0, le=1, description="How far colours are brought back to the picture's."
+    )
+    apg: float | None = Field(
+        None, ge=0, le=1000, description="Limit of adaptive projected guidance; 0: off."
     )
     shift: float = Field(1.0, gt=0, le=100, description="Shift of the noise schedule.")
     ar_step: int = Field(0, ge=0, le=1000, description="Steps a chunk lags behind the one before.")
@@ -128,7 +144,7 @@ class Recipe(BaseModel):
     def _of_new_model(self, entry: catalogue.Model) -> dict[str, Any]:
         """The settings that another model begins with; a chain keeps its length."""
         kept = {"segments": self.segments} if entry.capabilities.segment_reuse else {}
-        return {"guidance_scale_2": None, **entry.defaults, **kept}
+        return {**dict.fromkeys(OF_SOME_MODELS), **entry.defaults, **kept}
 
     def with_absolute_files(self) -> Recipe:
         """The same recipe with its files named from the root, so that it means the same anywhere.

@@ -111,6 +111,8 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
         help="further picture, for models that take several; may be repeated",
     )
     add("--audio", type=Path, metavar="FILE", help="voice, for models that take one")
+    add("--audio-2", type=Path, metavar="FILE", help="voice of a second person")
+    add("--faces", metavar="X0,Y0,X1,Y1;..", help="where the two persons are in the picture")
     add("--segments", type=_number("segments", int), metavar="S", help="segments in the video")
     add("--steps", type=_number("steps", int), metavar="K", help="denoising steps")
     add("--guidance-scale", type=_number("guidance_scale", float), metavar="G")
@@ -120,6 +122,9 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
         metavar="G",
         help="of the second transformer, for models with two",
     )
+    add("--audio-scale", type=_number("audio_scale", float), metavar="G", help="of the voice")
+    add("--color-correction", type=_number("color_correction", float), metavar="0..1")
+    add("--apg", type=_number("apg", float), metavar="LIMIT", help="projected guidance; 0: off")
     add("--shift", type=_number("shift", float), metavar="X", help="shift of the noise schedule")
     add("--width", type=_number("width", int), metavar="PX")
     add("--height", type=_number("height", int), metavar="PX")
