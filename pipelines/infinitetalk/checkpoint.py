@@ -28,7 +28,11 @@ VOICE = ("audio_encoder",)
 DENOISER = ("transformer", "vae")
 
 _TEXT_ENCODERS = {"UMT5EncoderModel": "transformers", "T5EncoderModel": "transformers"}
-_CODECS = {"AutoencoderKLWan": "diffusers", "FrameStackCodec": "pipelines.starter.codec"}
+_CODECS = {
+    "AutoencoderKLWan": "diffusers",
+    "FrameStackCodec": "pipelines.starter.codec",
+    "PatchCodec": "pipelines.talking.codec",
+}
 _COMMON = {
     "text_encoder": _TEXT_ENCODERS,
     "image_encoder": {"CLIPVisionModel": "transformers"},

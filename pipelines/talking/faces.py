@@ -37,6 +37,7 @@ MOUTH_ROW = 11.5  # below the centre of the head
 MOUTH_HALF_WIDTH = 8.2
 MOUTH_HALF_HEIGHT = 5.6  # of a mouth that is wide open
 JAW_DROP = 2.4
+MARGIN = 4  # pixels; heads move less
 
 
 @dataclass(frozen=True)
@@ -135,11 +136,11 @@ def random_face(rng: np.random.Generator, x: float, y: float, scale: float) -> F
 def draw_faces(backdrop: Backdrop, people: list[tuple[Face, Pose]]) -> np.ndarray:
     """Frames uint8 [T, HEIGHT, WIDTH, 3] of one or more people before a backdrop."""
     frames = len(people[0][1].mouth)
-    image = np.empty((frames, HEIGHT, WIDTH, 3), np.float32)
+    image = np.empty((frames, 3, HEIGHT, WIDTH), np.float32)  # planes: numpy likes long rows
     image[:] = _backdrop(backdrop)
     for face, pose in people:
         _paint_person(image, face, pose)
-    return np.clip(image, 0, 255).round().astype(np.uint8)
+    return (np.clip(image, 0, 255) + 0.5).astype(np.uint8).transpose(0, 2, 3, 1)
 
 
 # ---------------------------------------------------------------- signed distances, in pixels
@@ -157,9 +158,14 @@ def _box(x, y, cx, cy, a, b):
 
 
 def _over(image, colour, distance, strength=1.0):
-    """Blend `colour` over a view of the image, in place, where distance [T, h, w] is negative."""
-    alpha = np.clip(0.5 - distance / SOFTNESS, 0, 1) * strength
-    image += (np.asarray(colour, np.float32) - image) * alpha[..., None].astype(np.float32)
+    """Blend `colour` over a view [T, 3, h, w] in place where distance [T, h, w] is negative."""
+    alpha = distance * (-1 / SOFTNESS)
+    alpha += 0.5
+    np.clip(alpha, 0, 1, out=alpha)
+    alpha = (alpha * strength).astype(np.float32, copy=False)
+    for k in range(3):
+        plane = image[:, k]
+        plane += (np.float32(colour[k]) - plane) * alpha
 
 
 def _varied(colours, rng, spread) -> tuple[int, int, int]:
@@ -168,18 +174,19 @@ def _varied(colours, rng, spread) -> tuple[int, int, int]:
 
 
 def _backdrop(backdrop: Backdrop) -> np.ndarray:
-    y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.float32) + 0.5
+    """The wall [1, 3, HEIGHT, WIDTH]."""
+    y, x = (np.mgrid[:HEIGHT, :WIDTH].astype(np.float32) + 0.5)[:, None]
     base = np.array(backdrop.colour, np.float32)
-    wall = base * (1 - backdrop.fall * (y / HEIGHT))[..., None]
-    bright = wall + (255 - wall) * backdrop.light * 1.6
+    wall = base[None, :, None, None] * (1 - backdrop.fall * (y / HEIGHT))[:, None]
+    light = base * 0.9 + (255 - base * 0.9) * backdrop.light * 1.6
     column = backdrop.place * WIDTH
     if backdrop.shape == "window":
         pane = _box(x, y, column, 22, 11, 15)
-        _over(wall, bright.mean((0, 1)), pane)
+        _over(wall, light, pane)
         _over(wall, base * 0.7, np.maximum(np.abs(x - column) - 0.8, pane))
     elif backdrop.shape == "glow":
-        glow = np.exp(-((x - column) ** 2 + (y - 14) ** 2) / 400.0)[..., None]
-        wall += (bright - wall) * glow
+        glow = np.exp(-((x - column) ** 2 + (y - 14) ** 2) / 400.0)[:, None]
+        wall += (light[None, :, None, None] - wall) * glow
     elif backdrop.shape == "shelf":
         _over(wall, base * 0.6, _box(x, y, column, 26, 20, 1.4))
         for k in range(5):
@@ -193,26 +200,31 @@ def _backdrop(backdrop: Backdrop) -> np.ndarray:
 
 def _paint_person(image, face: Face, pose: Pose) -> None:
     s = face.scale
-    left = max(0, int(face.x - 30 * s))
-    right = min(WIDTH, int(face.x + 30 * s) + 1)
-    view = image[:, :, left:right]
-    y, x = np.mgrid[:HEIGHT, left:right].astype(np.float32) + 0.5
-    # the body stays, the head moves: within these rows
-    bx, by = (x[None] - np.float32(face.x)) / s, (y[None] - np.float32(face.y)) / s
-    _paint_body(view[:1], face, bx, by)
-    view[1:] = view[:1]
-    u = bx - (pose.shift_x / s)[:, None, None]
-    v = by - (pose.shift_y / s)[:, None, None]
-    _paint_head(view, face, pose, u, v, s)
+    y, x = (np.mgrid[:HEIGHT, :WIDTH].astype(np.float32) + 0.5)[:, None]
+    x, y = (x - face.x) / s, (y - face.y) / s
+    body = image[:1].copy()  # it stays; the head moves
+    _paint_body(body, face, x, y)
+    image[:] = np.where(np.abs(x) < 30, body, image)
+    head = (slice(0, min(HEIGHT, int(face.y + 28 * s) + 4)), _columns(face, 23))
+    u = x[:, *head] - (pose.shift_x / np.float32(s))[:, None, None]
+    v = y[:, *head] - (pose.shift_y / np.float32(s))[:, None, None]
+    _paint_head(image[:, :, *head], face, pose, u, v, head)
 
 
-def _within(face: Face, reach: float, above: float, below: float) -> tuple[slice, slice]:
-    """Rows and columns, in the person's view, of a box around the head's centre."""
-    s, margin = face.scale, 4
-    left = max(0, int(face.x - 30 * s))
-    rows = slice(max(0, int(face.y + above * s) - margin), int(face.y + below * s) + margin)
-    start = max(0, int(face.x - reach * s) - margin - left)
-    return rows, slice(start, int(face.x + reach * s) + margin - left)
+def _columns(face: Face, reach: float) -> slice:
+    """Columns of a box around the head's centre, with room for its movement."""
+    reach = reach * face.scale + MARGIN
+    return slice(max(0, int(face.x - reach)), min(WIDTH, int(face.x + reach) + 1))
+
+
+def _within(face: Face, head, reach: float, above: float, below: float) -> tuple[slice, slice]:
+    """A smaller box, as rows and columns inside the view `head`."""
+    rows = face.y + above * face.scale - MARGIN, face.y + below * face.scale + MARGIN
+    columns, offset = _columns(face, reach), head[1].start
+    return (
+        slice(max(0, int(rows[0])), int(rows[1]) + 1),
+        slice(columns.start - offset, columns.stop - offset),
+    )
 
 
 def _paint_body(view, face, x, y) -> None:
@@ -225,8 +237,9 @@ def _paint_body(view, face, x, y) -> None:
     _over(view, neck, s * _ellipse(x, y, 0, 25.5, 6.5, 4.0))
 
 
-def _paint_head(view, face, pose, u, v, s) -> None:
-    skin, hair = np.array(face.skin, np.float32), np.array(face.hair, np.float32)
+def _paint_head(view, face, pose, u, v, where) -> None:
+    s = face.scale
+    skin, hair = np.array(face.skin), np.array(face.hair)
     mouth = pose.mouth[:, None, None]
     a, b = face.head_width, face.head_height
     if face.style == "bob":
@@ -242,12 +255,12 @@ def _paint_head(view, face, pose, u, v, s) -> None:
         _over(view, hair * 0.6 + skin * 0.4, beard, 0.8)
     _paint_hair(view, face, hair, head, u, v, s)
     # the rest is small: only its own rows and columns are painted
-    eyes, nose = _within(face, 15, -10, 3), _within(face, 4, 2, 7)
-    lips = _within(face, 11, 9, 21)
-    _paint_eyes(view[:, *eyes], face, pose, skin, hair, u[:, *eyes], v[:, *eyes], s)
+    eyes, nose = _within(face, where, 15, -11, 4), _within(face, where, 5, 2, 7)
+    lips = _within(face, where, 11, 9, 21)
+    _paint_eyes(view[:, :, *eyes], face, pose, skin, hair, u[:, *eyes], v[:, *eyes], s)
     tip = _ellipse(u[:, *nose], v[:, *nose], 0, 4.2, face.nose, 1.6)
-    _over(view[:, *nose], skin * 0.78, s * tip, 0.8)
-    _paint_mouth(view[:, *lips], face, pose, skin, u[:, *lips], v[:, *lips], s)
+    _over(view[:, :, *nose], skin * 0.78, s * tip, 0.8)
+    _paint_mouth(view[:, :, *lips], face, pose, skin, u[:, *lips], v[:, *lips], s)
 
 
 def _paint_hair(view, face, hair, head, u, v, s) -> None:

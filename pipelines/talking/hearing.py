@@ -6,6 +6,7 @@ the transformer then learns from frozen features, as InfiniteTalk does.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,7 +87,7 @@ def targets(wave: np.ndarray, frames: int) -> np.ndarray:
     wave_ = np.pad(normalised(wave), (0, max(0, frames * HOP - len(wave))))[: frames * HOP]
     spectrum = np.abs(np.fft.rfft(wave_.reshape(frames, HOP) * np.hanning(HOP), axis=1)) ** 2
     edges = np.unique(np.geomspace(3, HOP // 2, BANDS + 1).astype(int))
-    bands = [spectrum[:, a:b].mean(1) for a, b in zip(edges, edges[1:], strict=False)]
+    bands = [spectrum[:, a:b].mean(1) for a, b in itertools.pairwise(edges)]
     energies = np.log10(np.stack(bands, 1) / HOP + 1e-2) / 2
     mouth = np.stack([openness(wave, frames) * 2, (mouth_width(wave, frames) - 1) * 8], 1)
     return np.concatenate([mouth, energies], 1).astype(np.float32)
@@ -109,7 +110,7 @@ def training_wave(rng: np.random.Generator, seconds: float) -> np.ndarray:
     return wave.astype(np.float32)
 
 
-def train_ear(minutes: float, seed: int = 0, batch: int = 8, log=print):
+def train_ear(minutes: float, seed: int = 0, batch: int = 4, log=print):
     """Train an ear for `minutes` of wall time; returns it and the correlation of openness on new
     voices."""
     import time
@@ -125,10 +126,10 @@ def train_ear(minutes: float, seed: int = 0, batch: int = 8, log=print):
     started, step = time.monotonic(), 0
     pool: list[tuple[torch.Tensor, torch.Tensor]] = []
     while (done := (time.monotonic() - started) / 60 / minutes) < 1:
-        # half of the batches are heard again, since drawing them costs as much as learning
-        if len(pool) < 20 or rng.random() < 0.5:
+        # most batches are heard again, since drawing them costs as much as learning
+        if len(pool) < 20 or rng.random() < 0.3:
             pool.append(_batch(rng, batch))
-            pool = pool[-60:]
+            pool = pool[-100:]
             waves, wanted = pool[-1]
         else:
             waves, wanted = pool[rng.integers(len(pool))]
@@ -140,7 +141,7 @@ def train_ear(minutes: float, seed: int = 0, batch: int = 8, log=print):
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         step += 1
-        if step % 50 == 0:
+        if step % 100 == 0:
             log(f"ear {step} done {done:.0%} loss {float(loss.detach()):.4f}")
     return ear.eval(), _correlation(ear, reader, np.random.default_rng(seed + 1))
 
@@ -148,7 +149,7 @@ def train_ear(minutes: float, seed: int = 0, batch: int = 8, log=print):
 def _batch(rng, size: int):
     import torch
 
-    seconds = float(rng.uniform(1.5, 6.0))
+    seconds = float(rng.uniform(1.2, 4.0))
     frames = int(seconds * RATE) // HOP
     waves = [training_wave(rng, seconds) for _ in range(size)]
     wanted = torch.from_numpy(np.stack([targets(wave, frames) for wave in waves]))

@@ -10,22 +10,6 @@ from .faces import FPS, WIDTH, Backdrop, Face, Pose, draw_faces, random_backdrop
 from .voices import RATE, mouth_width, openness, random_voice, speak
 
 LIVELINESS = {"calm": 0.3, "": 1.0, "lively": 1.9}  # how much heads move
-CAPTIONS = {
-    "calm": (
-        "a person talks calmly", "a calm person sits still and talks", "someone speaks quietly",
-        "a person sits still and speaks to the camera", "calm, hardly moving, talking",
-    ),
-    "": (
-        "a person is talking", "a person talks to the camera", "a portrait of someone speaking",
-        "someone tells a story", "a talking head", "a person speaks", "two people talk",
-        "a video of a person who talks",
-    ),
-    "lively": (
-        "a lively person talks and moves the head", "someone talks with lively head movement",
-        "a person nods and talks", "an excited person tells a story, head moving",
-        "lively talk, moving head",
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,18 +38,12 @@ class Scene:
 def random_scene(rng: np.random.Generator, seconds: float, people: int = 1) -> Scene:
     """A scene of `people` (1 or 2) with voices of `seconds`; two people mostly take turns."""
     backdrop = random_backdrop(rng)
-    mood = ("calm", "", "lively")[rng.choice(3, p=(0.2, 0.6, 0.2))]
+    mood = tuple(LIVELINESS)[rng.choice(3, p=(0.2, 0.6, 0.2))]
     faces = _places(rng, people)
     waves = _voices(rng, seconds, people)
     frames = len(waves[0]) * FPS // RATE
     poses = tuple(move(wave, frames, rng, LIVELINESS[mood]) for wave in waves)
     return Scene(backdrop, faces, waves, poses, mood)
-
-
-def random_caption(mood: str, rng: np.random.Generator) -> str:
-    """A sentence that says the mood."""
-    choices = CAPTIONS[mood]
-    return choices[rng.integers(len(choices))]
 
 
 def _places(rng, people: int) -> tuple[Face, ...]:
@@ -91,8 +69,9 @@ def _voices(rng, seconds: float, people: int) -> tuple[np.ndarray, ...]:
     if style < 0.6:  # turns: one falls silent where the other begins
         turn = round(rng.uniform(0.6, 2.0) * RATE)
         turns = (np.arange(len(waves[0])) + rng.integers(0, 2 * turn)) // turn % 2
-        edge = np.hanning(1600)
-        open_ = np.convolve(turns.astype(float), edge / edge.sum(), "same")
+        edge = 1600  # samples of a fade
+        total = np.cumsum(np.pad(turns.astype(np.float32), (edge, 0), mode="edge"))
+        open_ = (total[edge:] - total[:-edge]) / edge
         waves = [waves[0] * open_, waves[1] * (1 - open_)]
     elif style < 0.75:  # one listens throughout
         waves[rng.integers(2)] *= 0
