@@ -31,7 +31,7 @@ def resolve(dtype: str | torch.dtype | None, device: str | None) -> tuple[str, s
 
 
 def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -> Any:
-    """A tokenizer, a scheduler, or a model in eval mode on `device`.
+    """A tokenizer, a scheduler, an image processor, or a model in eval mode on `device`.
 
     Raises BadInput if the files do not make the model that the config describes: a weight that is
     missing would otherwise be filled with random numbers.
@@ -44,7 +44,7 @@ def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -
             return AutoTokenizer.from_pretrained(folder, local_files_only=True)
         module, class_name = checkpoint.class_of(name)
         component = getattr(importlib.import_module(module), class_name)
-        if name == "scheduler":
+        if name in ("scheduler", "image_processor"):
             return component.from_pretrained(folder, local_files_only=True)
         return _load_model(checkpoint, component, name, dtype, device)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:

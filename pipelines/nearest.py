@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
+from pipelines.base import Request
 from pipelines.errors import BadInput
 
 
@@ -42,3 +44,18 @@ def downwards(value: int, fits: Callable[[int], bool]) -> Iterator[int]:
 def _upwards(value: int, most: int | None) -> Iterator[int]:
     start = max(value, 1)
     return iter(range(start, (most or start + 100_000) + 1))
+
+
+def positive(field: str, value: float, or_zero: bool = False) -> None:
+    """Raises BadInput unless `value` is a positive number."""
+    if not math.isfinite(value) or value < 0 or (value == 0 and not or_zero):
+        raise BadInput(field, value, "Use a positive number.")
+
+
+def in_one_piece(recipe: Request) -> None:
+    """Raises BadInput for a chain: the model makes its result in one segment."""
+    if recipe.segments != 1:
+        fix = "This model makes its result in one piece, and no segment can be kept: use 1."
+        raise BadInput("segments", recipe.segments, fix)
+    if recipe.overlap:
+        raise BadInput("overlap", recipe.overlap, "Nothing follows the one segment: use 0.")

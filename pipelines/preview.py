@@ -52,3 +52,17 @@ class Projection:
         x = latents.detach().double().cpu().permute(1, 2, 0).numpy()
         rgb = x @ self.matrix[:-1] + self.matrix[-1]
         return ((rgb.clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)
+
+
+def sample(
+    latents: torch.Tensor, frames: np.ndarray, overlap: int, temporal_factor: int
+) -> tuple[torch.Tensor, np.ndarray]:
+    """Three new latent frames `[C, 3, h, w]` and one frame `[3, H, W, 3]` of each, for a preview
+    to learn from: the middle one of those that the latent frame holds."""
+    given = (overlap - 1) // temporal_factor + 1 if overlap else 0
+    new = latents.shape[2] - given
+    chosen = sorted({0, new // 2, new - 1})
+    # Without an overlap the first latent frame holds one frame, and so its last one is frame 0.
+    first = 0 if overlap else 1 - temporal_factor
+    pixels = [max(0, first + k * temporal_factor + temporal_factor // 2) for k in chosen]
+    return latents[0, :, [given + k for k in chosen]], frames[pixels]

@@ -28,17 +28,3 @@ def decode(vae: torch.nn.Module, latents: torch.Tensor, overlap: int) -> np.ndar
     new = video[0, :, overlap:].float()
     pixels = (new / 2 + 0.5).clamp(0, 1).mul(255).round().to(torch.uint8)
     return pixels.permute(1, 2, 3, 0).cpu().numpy()
-
-
-def sample(
-    latents: torch.Tensor, frames: np.ndarray, overlap: int, temporal_factor: int
-) -> tuple[torch.Tensor, np.ndarray]:
-    """Three new latent frames `[C, 3, h, w]` and one frame `[3, H, W, 3]` of each, for a preview
-    to learn from: the middle one of those that the latent frame holds."""
-    given = (overlap - 1) // temporal_factor + 1 if overlap else 0
-    new = latents.shape[2] - given
-    chosen = sorted({0, new // 2, new - 1})
-    # Without an overlap the first latent frame holds one frame, and so its last one is frame 0.
-    first = 0 if overlap else 1 - temporal_factor
-    pixels = [max(0, first + k * temporal_factor + temporal_factor // 2) for k in chosen]
-    return latents[0, :, [given + k for k in chosen]], frames[pixels]

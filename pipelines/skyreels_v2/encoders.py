@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pipelines.skyreels_v2.inputs import clean_prompt
+from pipelines.text import clean_prompt
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -5,12 +5,13 @@ Files stand as paths: whoever makes a key hashes their content. Imports nothing 
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 
 from pipelines import images
 from pipelines.base import Fields, Request
 from pipelines.skyreels_v2.checkpoint import Checkpoint
+from pipelines.text import clean_prompt
+from pipelines.versions import versions
 
 VAE_DTYPE = "float32"
 """On any device: the codec is small, and half precision shows in smooth gradients."""
@@ -35,13 +36,6 @@ SEGMENT_FIELDS = (
 """The fields of a recipe that every segment depends on. The number of segments is none of them."""
 
 
-def clean_prompt(text: str) -> str:
-    """The text as it is encoded: mojibake and HTML entities mended, white space collapsed."""
-    import ftfy
-
-    return " ".join(html.unescape(html.unescape(ftfy.fix_text(text))).split())
-
-
 def encoder_inputs(
     recipe: Request, checkpoint: Checkpoint, dtype: str, device: str
 ) -> dict[str, Fields]:
@@ -55,7 +49,7 @@ def encoder_inputs(
         "tokenizer": folder / "tokenizer",
         "text_encoder": folder / "text_encoder",
         "text_dtype": dtype,
-        **_versions(device, "torch", "transformers"),
+        **versions(device, "torch", "transformers"),
     }
     # Both prompts go by one name in the key: the same words are encoded once.
     parts = {
@@ -71,7 +65,7 @@ def encoder_inputs(
             "image_fit": images.FIT,
             "vae": folder / "vae",
             "vae_dtype": VAE_DTYPE,
-            **_versions(device, "torch", "diffusers", "pillow"),
+            **versions(device, "torch", "diffusers", "pillow"),
         }
     return parts
 
@@ -87,12 +81,5 @@ def segment_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: 
         "vae": folder / "vae",
         "dtype": dtype,
         "vae_dtype": VAE_DTYPE,
-        **_versions(device, "torch", "diffusers"),
+        **versions(device, "torch", "diffusers"),
     }
-
-
-def _versions(device: str, *packages: str) -> Fields:
-    """Another library or kind of device may round otherwise; results are promised to the bit."""
-    from importlib.metadata import version
-
-    return {"device": device.split(":")[0], **{name: version(name) for name in packages}}

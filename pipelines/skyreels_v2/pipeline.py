@@ -183,6 +183,7 @@ class SkyReelsV2(BasePipeline):
         """
         import torch
 
+        from pipelines.preview import sample
         from pipelines.skyreels_v2 import decode, denoise, schedule
         from pipelines.threads import steady_threads
 
@@ -219,7 +220,7 @@ class SkyReelsV2(BasePipeline):
             frames = decode.decode(vae, latents, dropped)
             decoded = time.perf_counter()
             factor = self.checkpoint.temporal_factor
-            self._projection.learn(*decode.sample(latents, frames, dropped, factor))
+            self._projection.learn(*sample(latents, frames, dropped, factor))
             kept = latent_frames(recipe.overlap, factor)
         # Cloned out here: a tensor made in inference mode would stay one, and refuse to be changed.
         next_boundary = {"latents": latents[:, :, -kept:].cpu().clone()} if kept else {}

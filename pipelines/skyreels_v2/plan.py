@@ -6,14 +6,13 @@ fill a causal block are never denoised, and frame counts are rounded with a warn
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from pipelines.base import Plan, Request
 from pipelines.errors import BadInput
 from pipelines.frames import Chain
 from pipelines.images import check_image
-from pipelines.nearest import check_fits, downwards, within
+from pipelines.nearest import check_fits, downwards, positive, within
 from pipelines.skyreels_v2.checkpoint import Checkpoint
 
 MAX_STEPS = 1000
@@ -89,10 +88,8 @@ def _check_numbers(recipe: Request) -> None:
         ("condition_noise", 0, MAX_CONDITION_NOISE),
     ):
         within(field, getattr(recipe, field), low, high)
-    for field in ("guidance_scale", "shift"):
-        value = getattr(recipe, field)
-        if not math.isfinite(value) or value < 0 or (field == "shift" and value == 0):
-            raise BadInput(field, value, "Use a positive number.")
+    positive("guidance_scale", recipe.guidance_scale, or_zero=True)
+    positive("shift", recipe.shift)
     if recipe.ar_step and recipe.causal_block == 1:
         raise BadInput(
             "ar_step",

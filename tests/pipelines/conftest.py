@@ -11,6 +11,14 @@ from pipelines.base import joined
 
 
 @dataclass(frozen=True)
+class Lora:
+    """A `pipelines.base.LoraFile`."""
+
+    file: str
+    strength: float = 1.0
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A `pipelines.base.Request` with the settings of a very small video."""
 
@@ -29,6 +37,13 @@ class Recipe:
     ar_step: int = 0
     causal_block: int = 1
     condition_noise: int = 0
+    last_image: Path | None = None
+    references: tuple[Path, ...] = ()
+    guidance_scale_2: float | None = None
+    loras: tuple[Lora, ...] = ()
+    weights: str = "auto"
+    offload: str = "auto"
+    tiling: str = "auto"
 
     def but(self, **changes) -> Recipe:
         return replace(self, **changes)
@@ -68,6 +83,17 @@ def picture(tmp_path) -> Path:
     pixels = np.stack([x * 8, y * 8, (x + y) * 4], -1).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
     return tmp_path / "picture.png"
+
+
+@pytest.fixture
+def last_picture(tmp_path) -> Path:
+    """Another PNG, of another size."""
+    import numpy as np
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 255, (24, 40, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "last.png")
+    return tmp_path / "last.png"
 
 
 def seeded(seed: int):

@@ -1,0 +1,19 @@
+"""Which software a result was computed with, as far as its numbers depend on it."""
+
+from __future__ import annotations
+
+from pipelines.base import Fields
+
+
+def versions(device: str, *packages: str) -> Fields:
+    """Another library or kind of device may round otherwise; results are promised to the bit."""
+    from importlib.metadata import version
+
+    return {"device": device.split(":")[0], **{name: version(name) for name in packages}}
+
+
+def image_backend() -> str:
+    """Which of its two the image processors of transformers use: they resize differently."""
+    from importlib.util import find_spec
+
+    return "torchvision" if find_spec("torchvision") else "pil"
