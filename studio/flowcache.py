@@ -58,7 +58,13 @@ def threshold_for(library: Library, take: Take, speedup: float) -> float:
     from pipelines.flowcache.calibration import threshold_for
 
     maps = [SkipMap.from_json(fields) for fields in told(library, take) if fields is not None]
-    return round(threshold_for(maps, take.recipe.flowcache_warmup, speedup), 4)
+    return round(threshold_for(maps, _warmup_of(take), speedup), 4)
+
+
+def _warmup_of(take: Take) -> int:
+    """Of its first chapter in mode `flow`."""
+    recipes = [chapter.recipe for chapter in take.chapters]
+    return next((r for r in recipes if r.flowcache == "flow"), recipes[0]).flowcache_warmup
 
 
 def _of_segment(library: Library, segment: str) -> dict[str, Any] | None:

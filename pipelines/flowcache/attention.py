@@ -24,8 +24,8 @@ class Fold:
     """Finished chunks that are to be folded once the others have looked."""
 
     chunks: list[int]
-    frames: int
-    """Latent frames' worth of tokens to keep."""
+    budget: int
+    """Tokens to keep."""
     lam: float
     asking: int
     """The chunk whose queries say what matters."""
@@ -87,8 +87,7 @@ class ChunkAttention:
             looked = self.look(query, *store.up_to(None))
         if run.fold is not None:
             asking = queries[run.fold.asking]
-            budget = run.fold.frames * frame_tokens
-            store.fold(run.fold.chunks, asking, budget, run.fold.lam)
+            store.fold(run.fold.chunks, asking, run.fold.budget, run.fold.lam)
         return attn.to_out[1](attn.to_out[0](looked.flatten(2, 3).type_as(query)))
 
     def look(self, query, key, value) -> torch.Tensor:

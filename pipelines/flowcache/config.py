@@ -12,6 +12,7 @@ ATTENTION = ("auto", "causal", "bidirectional")
 EXTRAPOLATION = ("linear", "hold")
 WEIGHTING = ("signal", "none")
 BRANCHES = ("together", "apart")
+UNITS = ("chunks", "tokens")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ class FlowCacheConfig:
     warmup: int = 3
     """Steps at the start of each chunk that are always computed."""
     kv_budget: int | None = None
-    """Chunks of finished keys and values that are kept; None for all."""
+    """Finished keys and values that are kept, in `kv_unit`; None for all."""
+    kv_unit: str = "chunks"
+    """chunks: each as long as the longest of the segment. tokens: of one layer and head."""
     kv_lambda: float = 0.07
     """Weight of importance against redundancy when keys are chosen."""
     attention: str = "auto"
@@ -53,6 +56,7 @@ class FlowCacheConfig:
         _one_of("flowcache_extrapolate", self.extrapolate, EXTRAPOLATION)
         _one_of("flowcache_weighting", self.weighting, WEIGHTING)
         _one_of("flowcache_branches", self.branches, BRANCHES)
+        _one_of("kv_unit", self.kv_unit, UNITS)
         if not math.isfinite(self.threshold) or self.threshold < 0:
             raise BadInput("flowcache_threshold", self.threshold, "Use 0 or a positive number.")
         _whole("flowcache_warmup", self.warmup, 0)

@@ -54,9 +54,12 @@ class FlowVelocity:
         # Frames of the last forward, and the rotary embedding of their tokens.
         self.placed: list[int] = []
         self.rotary: tuple[torch.Tensor, torch.Tensor] | None = None
-        self.budget = self._budget()
+        # Known with the size of the first row's frames.
+        self.budget: int | None = None
 
     def __call__(self, row: int, model_input: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        if row == 0:
+            self.budget = self._budget(model_input)
         velocities = {}
         for rule, names in self.rules:
             chosen = rule.choose(row)
@@ -178,13 +181,17 @@ class FlowVelocity:
         ]
         return Fold(clean, self.budget, self.config.kv_lambda, max(chosen))
 
-    def _budget(self) -> int | None:
-        """Latent frames' worth of finished tokens that are kept; None if it cannot be passed."""
-        chunks = self.timeline.chunks
-        if self.config.kv_budget is None or self.config.kv_budget >= len(chunks) - 1:
+    def _budget(self, latents: torch.Tensor) -> int | None:
+        """Tokens of finished chunks that are kept; None if that many are never there: the last
+        chunk is looked at by none that comes after it."""
+        budget, patch = self.config.kv_budget, self.segment.transformer.config.patch_size
+        if budget is None:
             return None
-        longest = max(chunk.stop - chunk.start for chunk in chunks)
-        return self.config.kv_budget * longest
+        frame = (latents.shape[-2] // patch[1]) * (latents.shape[-1] // patch[2])
+        lengths = [frame * (chunk.stop - chunk.start) for chunk in self.timeline.chunks]
+        if self.config.kv_unit == "chunks":
+            budget *= max(lengths)
+        return budget if budget < sum(lengths[:-1]) else None
 
     @property
     def _to_the_bit(self) -> bool:

@@ -186,6 +186,7 @@ def test_the_last_chunk_may_be_shorter():
         ({"chunk": 0}, "flowcache_chunk"),
         ({"kv_budget": 0}, "kv_budget"),
         ({"kv_budget": True}, "kv_budget"),
+        ({"kv_unit": "frames"}, "kv_unit"),
         ({"kv_lambda": 1.1}, "kv_lambda"),
     ],
 )
@@ -204,6 +205,22 @@ def test_it_is_said_which_settings_are_exact():
     assert not FlowCacheConfig("exact", attention="bidirectional").is_exact(3)
     assert not FlowCacheConfig("exact", kv_budget=2).is_exact(3)
     assert not FlowCacheConfig("flow").is_exact(3)
+
+
+def test_what_to_expect_is_said_in_words_and_is_what_holds():
+    settings = [
+        (FlowCacheConfig(mode, attention=attention, kv_budget=budget), block)
+        for mode in ("exact", "flow", "teacache")
+        for attention in ("auto", "causal", "bidirectional")
+        for budget in (None, 2)
+        for block in (1, 3)
+    ]
+    for config, block in settings:
+        words = config.promise(block)
+        assert words.startswith("Exact" if config.is_exact(block) else "Not exact: ")
+    assert FlowCacheConfig("off").promise(3) == ""
+    assert FlowCacheConfig("exact").promise(3) == "Exact: the same video for less work."
+    assert "nothing to leave out" in FlowCacheConfig("exact").promise(1)
 
 
 def recorded(rule, rows):

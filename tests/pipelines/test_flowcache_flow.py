@@ -163,6 +163,20 @@ def test_bidirectional_attention_can_be_had_in_a_staggered_schedule(pipeline, re
     assert waiting[0].skip_map.lines() == ["###k...", "k.###k.", "k...###"]
 
 
+@pytest.mark.parametrize("attention", ["bidirectional", "causal"])
+def test_a_last_chunk_that_is_shorter_is_like_the_others(pipeline, recipe, attention):
+    recipe = recipe.but(frames=17, steps=8)
+    nothing = dataclasses.replace(EVERYTHING, attention=attention, chunk=3)
+    exact = dataclasses.replace(EXACT, attention=attention, chunk=3)
+    outputs, others = run(pipeline, recipe, exact), run(pipeline, recipe, nothing)
+    assert [o.skip_map.chunks for o in (*outputs, *others)] == [2] * 4
+    # Where all look at all, what given frames left grows stale in the second segment.
+    assert difference(outputs[:1], others[:1]) == 0.0
+    some = run(pipeline, recipe, dataclasses.replace(SOME, attention=attention, chunk=3))
+    assert 0 < some[0].skip_map.passes < some[0].skip_map.plain_passes
+    assert all(np.isfinite(o.boundary["latents"]).all() for o in some)
+
+
 def test_causal_attention_can_be_had_without_causal_blocks(pipeline, recipe):
     config = dataclasses.replace(EXACT, attention="causal", chunk=2)
     outputs = run(pipeline, recipe.but(frames=17), config)
@@ -183,6 +197,19 @@ def test_a_budget_for_all_chunks_is_no_compression_to_the_bit(pipeline, recipe, 
         without, within = run(pipeline, recipe, config), run(pipeline, recipe, enough)
         assert difference(without, within) == 0.0
         assert [o.skip_map for o in without] == [o.skip_map for o in within]
+
+
+def test_a_budget_is_given_in_chunks_or_in_tokens(pipeline, recipe):
+    recipe = recipe.but(segments=1, causal_block=2, ar_step=3, frames=29)
+    # 2 latent frames of 4 x 2 latent pixels, patched by 2 x 2.
+    tokens_of_a_chunk = 2 * 2 * 1
+    chunks = run(pipeline, recipe, dataclasses.replace(EXACT, kv_budget=2))
+    tokens = dataclasses.replace(EXACT, kv_budget=2 * tokens_of_a_chunk, kv_unit="tokens")
+    assert_same(run(pipeline, recipe, tokens), chunks)
+    fewer = run(pipeline, recipe, dataclasses.replace(tokens, kv_budget=5))
+    assert fewer[0].skip_map.kv_bytes < chunks[0].skip_map.kv_bytes
+    enough = dataclasses.replace(tokens, kv_budget=3 * tokens_of_a_chunk)
+    assert_same(run(pipeline, recipe, enough), run(pipeline, recipe, EXACT))
 
 
 def test_with_a_budget_keys_and_values_take_no_more_for_more_chunks(pipeline, recipe):
@@ -221,7 +248,7 @@ def test_in_half_precision_exact_differs_from_plain_by_rounding(tiny, recipe):
 def test_a_segment_depends_on_nothing_that_ran_before(pipeline, recipe, some):
     recipe = recipe.but(**EIGHT)
     inputs = encode(pipeline, recipe)
-    run(pipeline, recipe.but(prompt="something else", segments=1), TEA)
+    run(pipeline, recipe.but(prompt="something else", width=48, segments=1), TEA)
     enable_flowcache(pipeline, SOME)
     try:
         alone = pipeline.generate(recipe, inputs, 1, some[0].boundary, seeded(2))
