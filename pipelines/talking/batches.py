@@ -134,7 +134,7 @@ def _texts(moods: np.ndarray, constants: Constants, rng) -> torch.Tensor:
 
 def person_masks(boxes: torch.Tensor, rng) -> torch.Tensor:
     """Boxes [B, P, 4] in pixels -> [B, P + 1, h, w]: each person's box, or half of the picture
-    where it is not given; the background last."""
+    where it is not given (by chance, or without an `rng` always); the background last."""
     batch, people = boxes.shape[:2]
     y, x = torch.meshgrid(
         torch.arange(0, HEIGHT, CELL), torch.arange(0, WIDTH, CELL), indexing="ij"
@@ -142,7 +142,7 @@ def person_masks(boxes: torch.Tensor, rng) -> torch.Tensor:
     half = WIDTH / people
     masks = torch.zeros(batch, people + 1, HEIGHT // CELL, WIDTH // CELL)
     for b in range(batch):
-        given = rng.random() < 0.5
+        given = rng is not None and rng.random() < 0.5
         for p in range(people):
             x0, y0, x1, y1 = boxes[b, p].tolist() if given else (
                 half * (p + INSET), HEIGHT * INSET, half * (p + 1 - INSET), HEIGHT * (1 - INSET),

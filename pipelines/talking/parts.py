@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def new_transformer(dim: int = 160, layers: int = 6, heads: int = 4):
+def new_transformer(dim: int = 160, layers: int = 5, heads: int = 4):
     """An untrained transformer; it begins by predicting no velocity, and without hearing."""
     import torch
 
@@ -75,9 +75,7 @@ def embed_images(encoder, pictures: torch.Tensor) -> torch.Tensor:
     processor = new_image_processor()
     size = (processor.size["height"], processor.size["width"])
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (processor.image_mean, processor.image_std))
-    pixels = torch.nn.functional.interpolate(
-        pictures, size, mode="bicubic", align_corners=False, antialias=True
-    )
+    pixels = torch.nn.functional.interpolate(pictures, size, mode="bicubic", align_corners=False)
     with torch.inference_mode():
-        pixels = (pixels.clamp(-1, 1) / 2 + 0.5 - mean) / std
+        pixels = (pixels / 2 + 0.5 - mean) / std
         return encoder(pixels, output_hidden_states=True).hidden_states[-2].clone()

@@ -5,12 +5,14 @@ What people run is pipelines/infinitetalk/, which does the same with all its opt
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .batches import condition_of, shifted
+from .batches import FLOW_SHIFT, condition_of
 from .parts import embed_images
 from .shards import MOTION, SEGMENT
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Euler steps, and how much stronger than silence the voice is taken (1: one forward a step)."""
+    """Euler steps, and how far from silence the voice is taken (1: one forward a step)."""
 
     steps: int = 8
     audio_scale: float = 1.0
@@ -34,7 +36,49 @@ class Model:
     transformer: Any
     codec: Any
     image_encoder: Any
+    ear: Any
     constants: Any
+
+
+def load_model(folder: Path) -> Model:
+    """The parts of a checkpoint folder in fp32."""
+    import torch
+    from transformers import AutoTokenizer, CLIPVisionModel, UMT5EncoderModel, Wav2Vec2Model
+
+    from pipelines.infinitetalk.transformer import InfiniteTalkTransformer3DModel
+
+    from .codec import PatchCodec
+    from .trainer import constants_of
+
+    codec = PatchCodec.from_pretrained(folder / "vae", torch_dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    transformer = InfiniteTalkTransformer3DModel.from_pretrained(
+        folder / "transformer", torch_dtype=torch.float32
+    )
+    text_encoder, image_encoder, ear = (
+        kind.from_pretrained(folder / name, dtype=torch.float32).eval()
+        for kind, name in (
+            (UMT5EncoderModel, "text_encoder"),
+            (CLIPVisionModel, "image_encoder"),
+            (Wav2Vec2Model, "audio_encoder"),
+        )
+    )
+    constants = constants_of(codec, tokenizer, text_encoder)
+    return Model(transformer.eval(), codec, image_encoder, ear, constants)
+
+
+def through_codec(codec: Any, frames: np.ndarray) -> np.ndarray:
+    """uint8 frames [1 + 4k, H, W, 3] as the codec returns them: the best that can be generated."""
+    import torch
+
+    video = torch.from_numpy(frames).permute(3, 0, 1, 2)[None].float() / 127.5 - 1
+    with torch.inference_mode():
+        return _to_uint8(codec.decode(codec.encode(video).latent_dist.mode()).sample)
+
+
+def _to_uint8(video: torch.Tensor) -> np.ndarray:
+    frames = video[0].permute(1, 2, 3, 0)
+    return ((frames + 1) * 127.5).round().clamp(0, 255).byte().numpy()
 
 
 def generate(
@@ -71,30 +115,25 @@ def generate(
             start += SEGMENT - MOTION
             if video.shape[2] >= frames:
                 break
-    video = video[0, :, :frames].permute(1, 2, 3, 0)
-    return ((video + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy()
+    return _to_uint8(video[:, :, :frames])
 
 
 def _denoise(model, known, condition, audio, masks, text, image, sampling, generator):
     import torch
 
+    from pipelines.infinitetalk.denoise import timesteps_of
+
     count = known.shape[2]
     shape = (1, known.shape[1], condition.shape[2], *known.shape[-2:])
     latents = torch.randn(shape, generator=generator)
-    sigmas = shifted(torch.linspace(1, 0, sampling.steps + 1))
-    for now, following in zip(sigmas[:-1], sigmas[1:], strict=True):
+    timesteps = timesteps_of(sampling.steps, FLOW_SHIFT)
+    for now, following in itertools.pairwise(timesteps):
         latents[:, :, :count] = known
-
-        def velocity(windows, masks, now=now):
-            return model.transformer(
-                torch.cat([latents, condition], 1), now[None] * 1000, text, image, windows, masks,
-                return_dict=False,
-            )[0]  # fmt: skip
-
-        v = velocity(audio, masks)
+        inputs = (torch.cat([latents, condition], 1), now[None], text, image)
+        velocity = model.transformer(*inputs, audio, masks, return_dict=False)[0]
         if sampling.audio_scale != 1:
-            silent = velocity(torch.zeros_like(audio[:, :1]), None)
-            v = silent + sampling.audio_scale * (v - silent)
-        latents = latents + (following - now) * v
+            silent = model.transformer(*inputs, torch.zeros_like(audio[:, :1]), return_dict=False)
+            velocity = silent[0] + sampling.audio_scale * (velocity - silent[0])
+        latents = latents + (following - now) / 1000 * velocity
     latents[:, :, :count] = known
     return latents
