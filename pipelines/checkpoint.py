@@ -24,7 +24,7 @@ CONFIGS = {
 }
 """Component -> its config file, where that is not `config.json`."""
 
-STEMS = {"text_encoder": "model", "image_encoder": "model"}
+STEMS = {"text_encoder": "model", "image_encoder": "model", "audio_encoder": "model"}
 """Component -> stem of its weight files, where that is not that of diffusers."""
 WITHOUT_WEIGHTS = frozenset({"tokenizer", "scheduler", "image_processor", "processor"})
 TOKENIZER_FILES = ("tokenizer.json", "spiece.model", "vocab.json")
