@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pipelines.errors import BadInput
+from pipelines.flowcache import SkipMap, calibration
 from studio import actions, flowcache, verify
 from studio.api.app import create_app
 from studio.chapter import chapters_of, plan_of
@@ -53,6 +54,23 @@ def test_every_setting_that_counts_makes_another_segment(library, engine):
     exact = keys(library, engine, flowcache="exact")
     assert exact.segments == keys(library, engine, flowcache="exact", flowcache_warmup=2).segments
     assert exact.encoder == keys(library, engine).encoder
+
+
+@pytest.mark.parametrize("mode", ["off", "exact", "flow", "teacache"])
+def test_a_field_counts_in_the_modes_that_the_form_is_told(library, engine, mode):
+    other = {
+        "flowcache_threshold": 0.2,
+        "flowcache_warmup": 2,
+        "flowcache_attention": "bidirectional",
+        "kv_budget": 2,
+    }
+    base = keys(library, engine, flowcache=mode).segments
+    with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as page:
+        told = {field["name"]: field["modes"] for field in page.get("/api/fields").json()}
+    assert {name for name, modes in told.items() if modes is not None} == set(other)
+    for name, value in other.items():
+        changed = keys(library, engine, flowcache=mode, **{name: value}).segments != base
+        assert changed == (mode in told[name])
 
 
 def test_a_retake_with_flowcache_on_is_the_original_with_flowcache_on(
@@ -138,6 +156,38 @@ def test_presets_are_flow_with_the_papers_settings():
     assert settings(slow.changed({"steps": 10})) == ("flow", 0.1, 5)
     plain = Recipe.make("skyreels-v2-df-1.3b-540p", prompt=PROMPT, flowcache="flow")
     assert settings(plain) == ("flow", 0.07, 3)
+
+
+def test_the_page_is_told_the_presets_and_whether_an_order_is_exact(library):
+    with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as page:
+        models = {model["id"]: model for model in page.get("/api/models").json()}
+        slow = models["skyreels-v2-df-1.3b-540p"]["flowcache_presets"]["slow"]
+        assert Recipe.make("starter", prompt=PROMPT, **slow) == Recipe.make(
+            "starter", prompt=PROMPT, flowcache="slow"
+        )
+        for given, exact in (({"flowcache": "exact"}, True), (slow, False), ({}, True)):
+            order = {"kind": "generate", "model": "starter", "recipe": {"prompt": PROMPT, **given}}
+            promise = page.post("/api/estimate", json=order).json()["flowcache"]
+            assert promise["exact"] is exact
+            assert bool(promise["words"]) == bool(given)
+
+
+def test_a_take_tells_its_settings_at_a_glance(library, generate, retake):
+    first = generate([1], segments=2).take
+    flow = {"flowcache": "flow", "flowcache_threshold": 0.2, "flowcache_warmup": 1}
+    second = retake(first, 1, [2], steps=8, **flow).take
+    third = retake(first, 1, [2], flowcache="exact", kv_budget=1).take
+    told = {
+        card["id"]: [chapter.get("flowcache") for chapter in card["chapters"]]
+        for card in library.history.cards(first.session, 9)
+    }
+    assert told[first.id] == [None]
+    assert told[second.id] == [None, "flow 0.2"]
+    assert told[third.id] == [None, "exact, KV 1"]
+    # A speed-up is reckoned with the warm-up of the chapter that was in mode flow.
+    (_, recorded) = flowcache.told(library, second)
+    wanted = calibration.threshold_for([SkipMap.from_json(recorded)], 1, 1.6)
+    assert flowcache.threshold_for(library, second, 1.6) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_each_setting_has_its_own_pace(library, engine):
