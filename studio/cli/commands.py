@@ -158,7 +158,8 @@ def _flowcache_in_words(maps: list[dict[str, Any] | None], width: int) -> list[s
             continue
         skipped = SkipMap.from_json(fields)
         share = skipped.passes / skipped.plain_passes
-        lines.append(f"{'flowcache ' + str(index + 1):<{width}}  {share:.0%} computed")
+        exact = "exact" if skipped.exact else "not exact"
+        lines.append(f"{'flowcache ' + str(index + 1):<{width}}  {share:.0%} computed, {exact}")
         lines += [f"{'':<{width}}  {line}" for line in skipped.lines()]
     if lines:
         lines.append(f"{'':<{width}}  # computed  - reused  k keys and values only  . not run")
