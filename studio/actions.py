@@ -19,6 +19,7 @@ from studio.events import OnEvent, ignore
 from studio.keys import take_id
 from studio.library import Library
 from studio.order import Order, order_copies
+from studio.ranks import Ranks
 from studio.recipe import INPUT_FILES, Recipe, chosen_of
 from studio.render import Rendered, render
 from studio.session_name import free_session as free_session
@@ -145,7 +146,7 @@ def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = i
     """Renders what was ordered. Raises what `render` raises."""
     return render(
         library,
-        engine.pipeline(order.recipe.model),
+        engine.turn_to(order.recipe.model),
         order.chapters,
         order.seeds,
         session=order.session,
@@ -165,7 +166,7 @@ def generate(
     on_event: OnEvent = ignore,
 ) -> Rendered:
     """A new take, at once. Raises what `order_take` and `fulfil` raise."""
-    asked = order_take(library, engine, model, given, chosen_seeds, session)
+    asked = Ranks.here().agree(order_take(library, engine, model, given, chosen_seeds, session))
     return fulfil(library, engine, asked, on_event)
 
 
@@ -180,6 +181,7 @@ def retake(
 ) -> Rendered:
     """A retake, at once. Raises what `order_retake` and `fulfil` raise."""
     asked = order_retake(library, engine, take, keep, chosen_seeds, changes)
+    asked = Ranks.here().agree(asked)
     return fulfil(library, engine, asked, on_event)
 
 

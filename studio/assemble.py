@@ -1,16 +1,44 @@
-"""The last step of a take: its segments are joined, and its folder is published."""
+"""What a segment and a take hold as pictures: written, joined, and published.
+
+A take of one frame is an image: its segment holds a PNG, and so does its own folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+from pipelines.frames import Chain
 from reuse import Entry
+from reuse.staging import Staging
 from studio import media
 from studio.clock import Clock
 from studio.library import Library
 from studio.take import Take, embedded
 
-VIDEO, RESULT = "video.mp4", "result.mp4"
+if TYPE_CHECKING:
+    import numpy as np
+
+VIDEO, IMAGE = "video.mp4", "image.png"
+
+
+def result_of(chain: Chain) -> Literal["result.mp4", "result.png"]:
+    """The name of the result of a take of this chain."""
+    return "result.png" if chain.total == 1 else "result.mp4"
+
+
+def pictures_of(entry: Entry) -> str:
+    """The name of the file of a segment that holds its frames."""
+    return IMAGE if IMAGE in entry.manifest["files"] else VIDEO
+
+
+def write_pictures(staging: Staging, chain: Chain, frames: np.ndarray, fps: int) -> None:
+    """Frames of one segment, uint8 `[n, H, W, 3]`. Raises MediaError, DiskFull."""
+    if chain.total == 1:
+        media.write_image(frames[0], staging.file(IMAGE))
+    else:
+        media.write_segment(frames, staging.file(VIDEO), fps)
 
 
 def assemble(library: Library, take: Take, entries: Sequence[Entry], clock: Clock) -> Take:
@@ -22,13 +50,17 @@ def assemble(library: Library, take: Take, entries: Sequence[Entry], clock: Cloc
     portable = library.portable(take)
     with library.store.stage() as staging:
         with clock.measure("join"):
-            media.join(
-                [entry.file(VIDEO) for entry in entries],
-                staging.file(RESULT),
-                audio=take.recipe.audio,
-                metadata=embedded(portable),
-            )
+            _join(take, entries, staging.file(take.result), embedded(portable))
         clock.stage = "publish"
         portable = portable.model_copy(update={"timings": clock.reading()})
         entry = staging.publish("takes", take.id, {"take": portable.model_dump(mode="json")})
     return library.located(Take.model_validate(entry.manifest["take"]))
+
+
+def _join(take: Take, entries: Sequence[Entry], out: Path, metadata: Mapping[str, object]) -> None:
+    if take.result.endswith(".png"):
+        (image,) = media.decode(entries[0].file(IMAGE))
+        media.write_image(image, out, metadata)
+    else:
+        files = [entry.file(VIDEO) for entry in entries]
+        media.join(files, out, audio=take.recipe.audio, metadata=metadata)

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from studio import actions, media, software
+from studio.assemble import VIDEO
 from studio.engine import Engine
 from studio.events import OnEvent, ignore
 from studio.library import Library
-from studio.render import VIDEO, Rendered
+from studio.render import Rendered
 
 ROUNDS = 3
 BIG_WIDTH, BIG_HEIGHT, BIG_SEGMENTS = 832, 480, (81, 72, 72, 33)

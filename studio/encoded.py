@@ -11,6 +11,7 @@ from studio.clock import Clock
 from studio.events import Stage
 from studio.keys import Keys
 from studio.library import Library
+from studio.ranks import Ranks
 from studio.recipe import Recipe
 
 ENCODED = ""
@@ -30,11 +31,12 @@ class EncoderOutputs:
         chapters: Sequence[Chapter],
         keys: Keys,
         clock: Clock,
+        ranks: Ranks,
         tell: Callable[[Stage], None],
         refuse_changed_files: Callable[[], None],
     ) -> None:
         self.library, self.pipeline, self.keys, self.clock = library, pipeline, keys, clock
-        self.tell, self.refuse_changed_files = tell, refuse_changed_files
+        self.ranks, self.tell, self.refuse_changed_files = ranks, tell, refuse_changed_files
         self.sources = dict.fromkeys(keys.encoder, "reused")
         """Name of a part -> "computed" or "reused"."""
         self._origins = origins(chapters, keys)
@@ -49,7 +51,7 @@ class EncoderOutputs:
             needed = list(own.parts.values()) + self._needed_later(segment)
             self._find(name for name in needed if name not in self._entries)
             parts = {part: self._entries[name] for part, name in own.parts.items()}
-            tensors = joined({part: entry.tensors(ENCODED) for part, entry in parts.items()})
+            tensors = joined({p: self.ranks.tensors(entry, ENCODED) for p, entry in parts.items()})
             self._loaded = own.first, tensors
         return self._loaded[1]
 
@@ -58,14 +60,14 @@ class EncoderOutputs:
         store, keys = self.library.store, self.keys
         names: dict[str, None] = {}
         for i in range(segment + 1, len(keys.segments)):
-            if not store.folder("segments", keys.segments[i]).is_dir():
+            if not self.ranks.agree(store.folder("segments", keys.segments[i]).is_dir()):
                 names |= dict.fromkeys(keys.of_segment(i).parts.values())
         return list(names)
 
     def _find(self, names: Iterable[str]) -> None:
         missing: dict[str, str] = {}
         for name in dict.fromkeys(names):
-            entry = self.library.store.find("inputs", self.keys.encoder[name])
+            entry = self.ranks.find(self.library.store, "inputs", self.keys.encoder[name])
             if entry is None:
                 missing[name] = self.keys.encoder[name]
             else:
@@ -89,11 +91,11 @@ class EncoderOutputs:
             self.pipeline.free_encoders()
         published: dict[str, Entry] = {}
         for key, name in by_key.items():
-            with self.clock.measure("write"), self.library.store.stage() as staging:
-                staging.write_tensors(ENCODED, encoded[name])
+            store, fields = self.library.store, {"fields": self.keys.encoder_fields[name]}
+            with self.clock.measure("write"), self.ranks.stage(store) as staging:
+                staging.write_tensors(ENCODED, encoded[name], self.ranks.rank)
                 self.refuse_changed_files()
-                fields = {"fields": self.keys.encoder_fields[name]}
-                published[key] = staging.publish("inputs", key, fields)
+                published[key] = self.ranks.publish(staging, store, "inputs", key, fields)
         for name, key in missing.items():
             self._entries[name], self.sources[name] = published[key], "computed"
 

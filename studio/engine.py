@@ -21,3 +21,15 @@ class Engine:
             if model not in self._open:
                 self._open[model] = catalogue.open_pipeline(catalogue.find(model))
             return self._open[model]
+
+    def turn_to(self, model: str) -> Pipeline:
+        """The same, to render with: what other models hold in memory is given back first. Raises
+        BadInput, ModelMissing."""
+        chosen = self.pipeline(model)
+        with self._lock:
+            others = [other for other in self._open.values() if other is not chosen]
+        for other in others:
+            if other.loaded:
+                other.free_encoders()
+                other.free_denoiser()
+        return chosen

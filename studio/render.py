@@ -17,7 +17,7 @@ from pipelines.base import Pipeline, Plan, SegmentOutput, Step, Tensors
 from pipelines.errors import BadInput
 from reuse import DiskFull, Entry
 from studio import flowcache, media, seeds, software
-from studio.assemble import RESULT, VIDEO, assemble
+from studio.assemble import assemble, result_of, write_pictures
 from studio.chapter import Chapter, plan_of, recipe_at
 from studio.clock import Clock
 from studio.compatible import refuse_unfit, refuse_unless_compatible
@@ -27,6 +27,7 @@ from studio.events import Event, OnEvent, Stage, ignore
 from studio.keys import Keys
 from studio.library import Library
 from studio.pace import Pace
+from studio.ranks import Ranks
 from studio.take import SegmentRef, Take, now
 
 if TYPE_CHECKING:
@@ -89,23 +90,27 @@ def render(
         refuse_unless_compatible(library, pipeline, parent, keep, chapters, keys)
 
     run = _Run(library, pipeline, chapters, plan, keys, chosen_seeds, session, on_event, clock)
+    ranks = run.ranks
     known = library.known_take(keys.take)
-    take = known if known and library.is_whole(known) else None
+    take = ranks.agree(known if known and library.is_whole(known) else None)
     if take is None:
         with run.naming_what_failed():
             entries: list[Entry] = []
             for i in range(plan.chain.segments):
                 run.current = i
-                entry = library.store.find("segments", keys.segments[i])
+                entry = ranks.find(library.store, "segments", keys.segments[i])
                 if entry is None:
                     inputs = run.encoder_outputs.of(i)
-                    boundary = entries[-1].tensors(BOUNDARY) if entries else None
+                    boundary = ranks.tensors(entries[-1], BOUNDARY) if entries else None
                     entry = run.generate(i, inputs, boundary)
                 else:
                     run.tell(Stage.REUSED, id=entry.key)
                 entries.append(entry)
-            take = run.publish(entries, parent, keep, known)
-    library.record(take)
+            if ranks.main:
+                take = run.publish(entries, parent, keep, known)
+            take = ranks.agree(take)
+    if ranks.main:
+        library.record(take)
     return run.report(take, parent)
 
 
@@ -128,8 +133,16 @@ class _Run:
         self.plan, self.keys, self.seeds, self.session = plan, keys, chosen_seeds, session
         self.on_event, self.clock = on_event, clock
         self.current = 0
+        self.ranks = Ranks.here()
         self.encoder_outputs = EncoderOutputs(
-            library, pipeline, chapters, keys, clock, self.tell, self.refuse_changed_files
+            library,
+            pipeline,
+            chapters,
+            keys,
+            clock,
+            self.ranks,
+            self.tell,
+            self.refuse_changed_files,
         )
         self.sources = ["reused"] * plan.chain.segments
         self.segment_seconds = [0.0] * plan.chain.segments
@@ -168,10 +181,12 @@ class _Run:
         self.forwards["computed"] += output.forwards
         self.forwards["skipped"] += output.forwards_skipped
 
-        with self.clock.measure("write"), self.library.store.stage() as staging:
-            media.write_segment(output.frames, staging.file(VIDEO), self.plan.fps)
-            media.write_poster(output.frames, staging.file(POSTER))
-            staging.write_tensors(BOUNDARY, output.boundary)
+        store = self.library.store
+        with self.clock.measure("write"), self.ranks.stage(store) as staging:
+            if self.ranks.main:
+                write_pictures(staging, self.plan.chain, output.frames, self.plan.fps)
+                media.write_poster(output.frames, staging.file(POSTER))
+            staging.write_tensors(BOUNDARY, output.boundary, self.ranks.rank)
             manifest = {
                 "fields": self.keys.of_segment(i).segment_fields,
                 "index": i,
@@ -186,7 +201,8 @@ class _Run:
             if output.skip_map is not None:
                 manifest["flowcache"] = output.skip_map.to_json()
             self.refuse_changed_files()
-            entry = staging.publish("segments", self.keys.segments[i], manifest)
+            key = self.keys.segments[i]
+            entry = self.ranks.publish(staging, store, "segments", key, manifest)
         self.sources[i] = "generated"
         self.segment_seconds[i] = round(self.clock.spent() - before, 4)
         self._learn_pace(i, output, self.clock.spent() - loaded)
@@ -196,7 +212,7 @@ class _Run:
     def _learn_pace(self, i: int, output: SegmentOutput, seconds: float) -> None:
         """Remembers how long a segment took, for the next estimate; a render goes on without."""
         denoise = output.seconds.get("denoise")
-        if not denoise:
+        if not denoise or not self.ranks.main:
             return
         recipe, steps = recipe_at(self.chapters, i), self.plan.steps[i]
         try:
@@ -232,7 +248,7 @@ class _Run:
                 SegmentRef(index=i, id=key, seed=seed, frames=self.plan.chain.new_frames(i))
                 for i, (key, seed) in enumerate(segments)
             ),
-            result=RESULT,
+            result=result_of(self.plan.chain),
             forwards=self.forwards,
             software=software.versions(),
         )

@@ -12,6 +12,7 @@ import numpy as np
 from pipelines.base import Pipeline, Step, Tensors, joined
 from reuse import Entry, Fault, NotCompatible, ReuseError
 from studio import flowcache, media, seeds
+from studio.assemble import IMAGE, VIDEO, pictures_of
 from studio.chapter import plan_of
 from studio.compatible import differing
 from studio.encoded import ENCODED, encode, origins
@@ -19,7 +20,7 @@ from studio.engine import Engine
 from studio.events import Event, OnEvent, Stage, ignore
 from studio.keys import Keys
 from studio.library import Library
-from studio.render import BOUNDARY, VIDEO, frames_digest
+from studio.render import BOUNDARY, frames_digest
 from studio.take import SegmentRef, Take
 
 
@@ -116,7 +117,7 @@ def _compare(
         differs.append("frames")
     if not _equal(kept, boundary):
         differs.append("boundary")
-    if not _same_video(frames, entry.file(VIDEO), take.recipe.fps):
+    if not _same_video(frames, entry.file(pictures_of(entry)), take.recipe.fps):
         differs.append("video")
     return tuple(differs), boundary if damaged else kept
 
@@ -129,6 +130,8 @@ def _equal(one: Tensors, other: Tensors) -> bool:
 
 def _same_video(frames: np.ndarray, stored: Path, fps: int) -> bool:
     """Whether `frames`, coded again, decode to what the stored file decodes to."""
+    if stored.name == IMAGE:
+        return np.array_equal(frames, media.decode(stored))
     with tempfile.TemporaryDirectory() as folder:
         again = Path(folder) / VIDEO
         media.write_segment(frames, again, fps)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.forked import Nursery
 
 # Before torch is imported, here and in every process that a test starts.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -19,3 +22,11 @@ def tiny(tmp_path_factory) -> Path:
     from tests.fixtures.tiny_skyreels import build
 
     return build(tmp_path_factory.mktemp("checkpoints") / "tiny-skyreels")
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Starts `python app.py …` without waiting for its imports."""
+    made = Nursery()
+    yield made
+    made.close()

@@ -41,6 +41,12 @@ export const get = (path) => call("GET", path);
 export const post = (path, body = {}) => call("POST", path, body);
 export const put = (path, body = {}) => call("PUT", path, body);
 export const remove = (path) => call("DELETE", path);
+// What an order would come to. Throws what the order itself would, but the server logs no fault.
+export async function estimate(order) {
+  const told = await post("/api/estimate", order);
+  if (told.refused) throw new Refused(told.refused.fields ? 409 : 422, told.refused);
+  return told;
+}
 export const part = (text) => encodeURIComponent(text);
 
 export const posterOf = (segment) => `/api/segments/${segment}/poster`;

@@ -1,5 +1,5 @@
 // The main button: what it would make, what that costs, and the order itself.
-import { post } from "./api.js";
+import { estimate, post } from "./api.js";
 import { h, setText } from "./dom.js";
 import { seconds } from "./format.js";
 import { checked } from "./recipe_check.js";
@@ -98,8 +98,8 @@ export class OrderPart {
   }
 
   async ask(body, asked) {
-    const answer = await post("/api/estimate", body).then(
-      (estimate) => ({ estimate, refused: null }),
+    const answer = await estimate(body).then(
+      (found) => ({ estimate: found, refused: null }),
       (error) => ({ estimate: null, refused: refusal(error) }),
     );
     if (asked === this.asked) this.hear(body, answer);

@@ -1,5 +1,5 @@
 // The action bar: says exactly what would be made and kept, and about how long it takes.
-import { post } from "./api.js";
+import { estimate, post } from "./api.js";
 import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { range, seconds } from "./format.js";
@@ -137,8 +137,8 @@ export class ActionBar {
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
       if (!this.subject()) return;
-      const answer = await post("/api/estimate", this.order()).then(
-        (estimate) => ({ estimate }),
+      const answer = await estimate(this.order()).then(
+        (found) => ({ estimate: found }),
         (error) => ({ refused: error.message }),
       );
       if (this.asked !== asked) return;

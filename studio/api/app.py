@@ -26,6 +26,7 @@ from studio.api import (
     state,
     takes,
 )
+from studio.api.refusals import told
 from studio.api.studio import Studio
 from studio.engine import Engine
 from studio.errors import TakeUnknown, is_known
@@ -79,8 +80,7 @@ def _tell_errors(app: FastAPI) -> None:
 
     @app.exception_handler(BadInput)
     def bad_input(request: Request, error: BadInput) -> JSONResponse:
-        told = {"error": str(error), "field": error.field, "fix": error.fix}
-        return JSONResponse(told, status_code=422)
+        return JSONResponse(told(error), status_code=422)
 
     @app.exception_handler(TakeUnknown)
     def no_such_take(request: Request, error: TakeUnknown) -> JSONResponse:
@@ -90,13 +90,12 @@ def _tell_errors(app: FastAPI) -> None:
     def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"][1:]) or "request"
-        told = {"error": f"{field}: {first['msg']}", "field": field, "fix": first["msg"]}
-        return JSONResponse(told, status_code=422)
+        problem = {"error": f"{field}: {first['msg']}", "field": field, "fix": first["msg"]}
+        return JSONResponse(problem, status_code=422)
 
     @app.exception_handler(NotCompatible)
     def not_compatible(request: Request, error: NotCompatible) -> JSONResponse:
-        fields = [difference.name for difference in error.differences]
-        return JSONResponse({"error": str(error), "fields": fields}, status_code=409)
+        return JSONResponse(told(error), status_code=409)
 
     @app.exception_handler(ReuseError)
     @app.exception_handler(FilmDiskFull)
@@ -106,5 +105,5 @@ def _tell_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> JSONResponse:
-        told = str(error) if is_known(error) else f"{type(error).__name__}: {error}"
-        return JSONResponse({"error": told}, status_code=500)
+        words = str(error) if is_known(error) else f"{type(error).__name__}: {error}"
+        return JSONResponse({"error": words}, status_code=500)

@@ -20,9 +20,10 @@ from pipelines.errors import BadInput
 from reuse import ReuseError
 from studio import actions
 from studio.api.studio import Studio
+from studio.assemble import VIDEO
 from studio.media import DiskFull, MediaError
 from studio.prefix import Prefixes
-from studio.render import POSTER, VIDEO
+from studio.render import POSTER
 from studio.take import Take
 
 ID = re.compile(r"[0-9a-f]{16,64}")

@@ -9,7 +9,9 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.errors import BadInput
+from reuse import NotCompatible
 from studio import actions, flowcache
+from studio.api.refusals import told
 from studio.api.studio import Studio
 from studio.estimate import estimate as expect
 from studio.models import Models
@@ -113,9 +115,13 @@ def routes(studio: Studio) -> APIRouter:
 
     @router.post("/api/estimate")
     def estimate(asked: Asked) -> dict[str, Any]:
-        """What the order would come to; refused as the order would be."""
-        made = in_its_session(asked, orders(asked))
-        one = expect(library, engine, made[0])
+        """What the order would come to, or `refused`: why it would be. Either is an answer: who
+        asks while a form is half filled in has done nothing wrong."""
+        try:
+            made = in_its_session(asked, orders(asked))
+            one = expect(library, engine, made[0])
+        except (BadInput, NotCompatible) as error:
+            return {"refused": told(error)}
         seconds = None if one.seconds is None else one.seconds * len(made)
         return {
             "segments": one.segments,

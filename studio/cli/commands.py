@@ -17,6 +17,7 @@ from studio.cli.progress import Progress
 from studio.engine import Engine
 from studio.history import TakeRow
 from studio.library import Library, default_folder
+from studio.ranks import Ranks
 from studio.recipe import Recipe
 from studio.report import render_report, take_report
 
@@ -28,7 +29,8 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command that was parsed and returns its exit code."""
     command: Callable[[argparse.Namespace], Answer] = COMMANDS[options.command]
     answer, words, code = command(options)
-    print(json.dumps(answer) if options.json else words)
+    if Ranks.here().main:
+        print(json.dumps(answer) if options.json else words)
     return code
 
 

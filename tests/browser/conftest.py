@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect, sync_playwright
 
-from tests.studio.test_server import free_port, start
+from tests.forked import Forked, Nursery
+from tests.studio.conftest import environment
+from tests.studio.test_server import free_port, wait_until_up
 
 CHROMIUM = "/usr/bin/chromium"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -24,9 +25,9 @@ OpenPage = Callable[..., Page]
 class Server:
     """A studio over one library, which can be stopped and started again on the same port."""
 
-    def __init__(self, library: Path) -> None:
-        self.library, self.port = library, free_port()
-        self.process: subprocess.Popen[str] | None = None
+    def __init__(self, library: Path, nursery: Nursery) -> None:
+        self.library, self.port, self.nursery = library, free_port(), nursery
+        self.process: Forked | None = None
         self.start()
 
     @property
@@ -34,7 +35,9 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self.process = start(self.library, self.port)
+        words = ["--port", self.port, "--library", self.library]
+        self.process = self.nursery.start(words, environment())
+        wait_until_up(self.process, self.port)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.process is not None:
@@ -44,9 +47,9 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path) -> Iterator[Server]:
+def server(tmp_path, nursery) -> Iterator[Server]:
     """A studio with a library of its own, empty."""
-    made = Server(tmp_path / "library")
+    made = Server(tmp_path / "library", nursery)
     yield made
     made.stop()
 

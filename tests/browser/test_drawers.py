@@ -30,7 +30,7 @@ PLAIN = "a red boat drifting left over the sea at sunset"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory) -> Iterator[tuple[Server, list[Take]]]:
+def served(tmp_path_factory, nursery) -> Iterator[tuple[Server, list[Take]]]:
     """A studio with three takes in two sessions."""
     folder = tmp_path_factory.mktemp("drawers") / "library"
     engine, takes = Engine(), []
@@ -44,7 +44,7 @@ def served(tmp_path_factory) -> Iterator[tuple[Server, list[Take]]]:
             takes.append(actions.generate(library, engine, "starter", recipe, [seed], session).take)
         library.history.note(takes[0].id, "keep the <b>sail</b>")
         library.history.rate(takes[0].id, 4)
-    server = Server(folder)
+    server = Server(folder, nursery)
     yield server, takes
     server.stop()
 
@@ -311,6 +311,7 @@ def test_a_download_is_offered_followed_cancelled_and_finished(
     open_page,
     checkpoint,  # noqa: F811
     tmp_path,
+    nursery,
     monkeypatch,
 ):
     with serve() as hub:
@@ -319,7 +320,7 @@ def test_a_download_is_offered_followed_cancelled_and_finished(
         monkeypatch.setenv("HF_ENDPOINT", hub.address)
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        server = HubServer(tmp_path / "library")
+        server = HubServer(tmp_path / "library", nursery)
         try:
             page = open_page(server.address, away=True)
             drawer = open_drawer(page, "Models")

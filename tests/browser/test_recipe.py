@@ -19,9 +19,9 @@ WILD = '<img src=x onerror="document.title=1"> ${1+1} {{7*7}} 🪁 שלום עו
 
 
 @pytest.fixture(scope="module")
-def studio(tmp_path_factory) -> Iterator[Server]:
+def studio(tmp_path_factory, nursery) -> Iterator[Server]:
     """One studio for all tests here; each page that is opened is a browser of its own."""
-    made = Server(tmp_path_factory.mktemp("recipe") / "library")
+    made = Server(tmp_path_factory.mktemp("recipe") / "library", nursery)
     yield made
     made.stop()
 

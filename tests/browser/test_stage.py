@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from studio import actions, media
+from studio.assemble import VIDEO
 from studio.engine import Engine
 from studio.library import Library
-from studio.render import VIDEO
 from studio.take import Take
 from tests.browser.conftest import PHONE, RENDER_MS, OpenPage, Server
 from tests.studio.test_media_audio import write_tone
@@ -85,8 +85,8 @@ def publish(library: Library, like: Take, number: str, session: str, result: str
 
 
 @pytest.fixture(scope="module")
-def studio(takes, folder: Path) -> Iterator[Server]:
-    made = Server(folder)
+def studio(takes, folder: Path, nursery) -> Iterator[Server]:
+    made = Server(folder, nursery)
     yield made
     made.stop()
 

@@ -6,21 +6,25 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from studio import actions, media
+from studio.assemble import VIDEO
 from studio.engine import Engine
 from studio.library import Library
-from studio.render import VIDEO, Rendered
+from studio.render import Rendered
 from studio.take import Take
+from tests.forked import Nursery
 
 ROOT = Path(__file__).parents[2]
 PROMPT = "a red boat drifting left over the sea at sunset"
 STEPS = 3
+
+Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="session")
@@ -56,18 +60,33 @@ def retake(library: Library, engine: Engine) -> Callable[..., Rendered]:
 
 
 @pytest.fixture
-def app(library: Library) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `python app.py …` in a fresh interpreter on the library."""
+def app(library: Library, nursery: Nursery) -> Callable[..., Done]:
+    """Runs `python app.py …` in a process of its own on the library."""
 
-    def run(*words: object, json_out: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "app.py", *map(str, words), "--library", str(library.folder)]
-        command += ["--json"] if json_out else []
+    def run(*words: object, json_out: bool = True) -> Done:
+        started = nursery.start(_words(library, words, json_out), environment())
+        out, err = started.communicate(timeout=300)
+        return subprocess.CompletedProcess(words, started.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture
+def fresh_app(library: Library) -> Callable[..., Done]:
+    """The same in a fresh interpreter, which knows nothing of this one."""
+
+    def run(*words: object, json_out: bool = True) -> Done:
+        command = [sys.executable, "app.py", *_words(library, words, json_out)]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
     return run
 
 
-def answer(done: subprocess.CompletedProcess[str]) -> dict:
+def _words(library: Library, words: Sequence[object], json_out: bool) -> list[str]:
+    return [*map(str, words), "--library", str(library.folder), *(["--json"] if json_out else [])]
+
+
+def answer(done: Done) -> dict:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

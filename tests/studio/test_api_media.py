@@ -16,9 +16,9 @@ from PIL import Image
 
 from studio import actions, media
 from studio.api import create_app
+from studio.assemble import VIDEO
 from studio.engine import Engine
 from studio.library import Library
-from studio.render import VIDEO
 from studio.take import Take
 from tests.studio.conftest import PROMPT
 

@@ -38,6 +38,16 @@ def order(page, **changes):
     return page.post("/api/orders", json=body)
 
 
+def refusal(page, path: str, body: dict) -> dict:
+    """What an order or the estimate of one is refused with."""
+    answer = page.post(path, json=body)
+    if path == "/api/estimate":
+        assert answer.status_code == 200
+        return answer.json()["refused"]
+    assert answer.status_code == 422
+    return answer.json()
+
+
 def test_tabs_that_order_at_once_each_get_a_session(page, library):
     with ThreadPoolExecutor(6) as tabs:
         answers = list(tabs.map(lambda _: order(page, copies=2).json(), range(6)))
@@ -59,9 +69,9 @@ def test_a_model_that_is_not_listed_is_refused_before_its_folder_is_looked_at(
         for path in ("/api/orders", "/api/estimate"):
             body = {"kind": "generate", "model": model, "recipe": {"prompt": "a"}}
             for asked in (body, {**retake, "changes": {"model": model}}):
-                answer = page.post(path, json=asked)
-                assert answer.status_code == 422 and answer.json()["field"] == "model"
-                assert answer.json()["fix"] == "Add its folder in Models first."
+                refused = refusal(page, path, asked)
+                assert refused["field"] == "model"
+                assert refused["fix"] == "Add its folder in Models first."
     answer = page.post("/api/orders", json={**retake, "changes": {"model": ["starter"]}})
     assert answer.status_code == 422
     Models(library.folder).add_folder(str(there))
@@ -85,12 +95,12 @@ def test_pictures_have_to_be_copies_in_the_library(page, library, tmp_path):
     for value in outside:
         for path in ("/api/orders", "/api/estimate"):
             body = {"kind": "generate", "model": "starter", "recipe": {"image": value}}
-            answer = page.post(path, json=body)
-            assert answer.status_code == 422 and answer.json()["field"] == "image"
-            assert "Give the file to the studio first" in answer.json()["error"]
+            refused = refusal(page, path, body)
+            assert refused["field"] == "image"
+            assert "Give the file to the studio first" in refused["error"]
     take = publish(library, make_take(1))
     asked = {"kind": "retake", "take": take.id, "keep": 0, "changes": {"audio": "/etc/passwd"}}
-    assert page.post("/api/estimate", json=asked).json()["field"] == "audio"
+    assert refusal(page, "/api/estimate", asked)["field"] == "audio"
     copy = library.adopt_file("image", tmp_path / "mine.png")
     told = order(page, recipe={"image": str(copy)}).json()
     # The file is known; it is the model that has no use for it.
@@ -101,9 +111,9 @@ def test_locked_segments_are_not_made_anew(page, library):
     one, two = publish(library, make_take(1)), publish(library, make_take(2))
     library.history.lock("sea", 1)
     for path in ("/api/orders", "/api/estimate"):
-        answer = page.post(path, json={"kind": "retake", "take": one.id, "keep": 0})
-        assert answer.status_code == 422 and answer.json()["field"] == "keep"
-        assert "unlock" in answer.json()["fix"] and "fork" in answer.json()["fix"]
+        refused = refusal(page, path, {"kind": "retake", "take": one.id, "keep": 0})
+        assert refused["field"] == "keep"
+        assert "unlock" in refused["fix"] and "fork" in refused["fix"]
     asked = {"kind": "retake", "take": two.id, "keep": 0}
     assert page.post("/api/orders", json=asked).status_code == 200
     library.history.lock("sea", 0)

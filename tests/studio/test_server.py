@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from studio.cli import main
+from tests.forked import Forked
 from tests.studio.conftest import ROOT, environment
 
 UP_SECONDS, DOWN_SECONDS = 120, 5
@@ -26,7 +27,7 @@ def free_port() -> int:
 
 
 def start(library: Path, port: int) -> subprocess.Popen[str]:
-    """A server that answers `/api/health`."""
+    """A server in a fresh interpreter, as people start it."""
     server = subprocess.Popen(
         [sys.executable, "app.py", "--port", str(port), "--library", str(library)],
         cwd=ROOT,
@@ -34,12 +35,18 @@ def start(library: Path, port: int) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    wait_until_up(server, port)
+    return server
+
+
+def wait_until_up(server: subprocess.Popen[str] | Forked, port: int) -> None:
+    """Until it answers `/api/health`."""
     give_up = time.monotonic() + UP_SECONDS
     while time.monotonic() < give_up:
         assert server.poll() is None, server.stderr.read()
         try:
             if httpx.get(f"http://127.0.0.1:{port}/api/health", timeout=2).status_code == 200:
-                return server
+                return
         except httpx.TransportError:
             time.sleep(0.1)
     server.kill()
