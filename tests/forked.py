@@ -144,8 +144,8 @@ def _fork(asked: Mapping, files: Sequence[int], requests: socket.socket) -> int:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
-        sys.stdin, sys.stdout = open(0), open(1, "w")
-        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")
+        sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+        sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
         os.environ.clear()
         os.environ.update(asked["environment"])
         sys.argv = ["app.py", *asked["words"]]
