@@ -48,7 +48,7 @@ def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -
             return component.from_pretrained(folder, local_files_only=True)
         return _load_model(checkpoint, component, name, dtype, device)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise _as_damage(checkpoint, name, error) from error
+        raise as_damage(checkpoint, name, error) from error
 
 
 def skeleton(checkpoint: Checkpoint, name: str, dtype: str) -> torch.nn.Module:
@@ -84,11 +84,11 @@ def load_decoder(checkpoint: Checkpoint, name: str, dtype: str, device: str) -> 
             raise checkpoint.damage(name, f"has no weights for {', '.join(missing[:3])}")
         model.load_state_dict(weights, assign=True)
     except (OSError, ValueError, RuntimeError) as error:
-        raise _as_damage(checkpoint, name, error) from error
+        raise as_damage(checkpoint, name, error) from error
     return model.requires_grad_(False)
 
 
-def _as_damage(checkpoint: Checkpoint, name: str, error: Exception) -> Exception:
+def as_damage(checkpoint: Checkpoint, name: str, error: Exception) -> Exception:
     """What to raise for an error from loading: the folder is to blame unless memory ran out."""
     if isinstance(error, BadInput) or _is_out_of_memory(error):
         return error

@@ -59,7 +59,7 @@ class OnePiece(BasePipeline):
         """What that class is told beside its components."""
         return {}
 
-    def hooks(self, pipe: Any, source: Source) -> Hooks:
+    def hooks(self, pipe: Any, recipe: Request, source: Source) -> Hooks:
         """The functions that stand in for the encoders."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class OnePiece(BasePipeline):
         raise NotImplementedError
 
     def samples(
-        self, recipe: Request, latents: torch.Tensor, frames: np.ndarray
+        self, pipe: Any, recipe: Request, latents: torch.Tensor, frames: np.ndarray
     ) -> tuple[torch.Tensor, np.ndarray]:
         """Latents `[C, n, h, w]` and one frame `[n, H, W, 3]` for each, for a preview to learn."""
         raise NotImplementedError
@@ -201,7 +201,7 @@ class OnePiece(BasePipeline):
         recorder = Recorder(parts)
         pipe = self._encoding_pipe(recipe)
         models = [m for m in self._components.values() if hasattr(m, "parameters")]
-        with steady_threads(*models), hooked(pipe, self.hooks(pipe, recorder)):
+        with steady_threads(*models), hooked(pipe, self.hooks(pipe, recipe, recorder)):
             # The noise on the way is thrown away; it must not come from the global generator.
             pipe(**self.arguments(recipe, None), generator=torch.Generator(), output_type="latent")
             raise RuntimeError(f"not all of {', '.join(parts)} was encoded")
@@ -243,7 +243,7 @@ class OnePiece(BasePipeline):
         try:
             with (
                 steady_threads(*models, vae),
-                hooked(pipe, self.hooks(pipe, Replayed(inputs))),
+                hooked(pipe, self.hooks(pipe, recipe, Replayed(inputs))),
                 watch.inside(*models),
             ):
                 output = pipe(
@@ -257,7 +257,7 @@ class OnePiece(BasePipeline):
             pipe.maybe_free_model_hooks()
         frames = self.frames_of(output)
         with torch.no_grad():
-            self._projection.learn(*self.samples(recipe, watch.latents, frames))
+            self._projection.learn(*self.samples(pipe, recipe, watch.latents, frames))
         ended = time.perf_counter()
         seconds = {"denoise": watch.ended - began, "decode": ended - watch.ended}
         return SegmentOutput(frames, {}, watch.forwards, seconds=seconds)

@@ -90,7 +90,7 @@ class Wan(OnePiece):
             "expand_timesteps": self.checkpoint.two_in_one,
         }
 
-    def hooks(self, pipe: Any, source: Source) -> Hooks:
+    def hooks(self, pipe: Any, recipe: Request, source: Source) -> Hooks:
         from pipelines.wan.seams import hooks_of
 
         return hooks_of(pipe, source)
@@ -142,7 +142,7 @@ class Wan(OnePiece):
         return (output.frames[0] * 255).round().astype(np.uint8)
 
     def samples(
-        self, recipe: Request, latents: torch.Tensor, frames: np.ndarray
+        self, pipe: Any, recipe: Request, latents: torch.Tensor, frames: np.ndarray
     ) -> tuple[torch.Tensor, np.ndarray]:
         from pipelines.preview import sample
 

@@ -1,0 +1,103 @@
+"""Qwen-Image from stored encoder outputs against the plain call of diffusers: no difference."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+from conftest import encode, seeded
+
+from pipelines.images import read_whole_image
+from pipelines.qwen_image import QwenImage
+from tests.fixtures import tiny_qwen
+from tests.fixtures.once import once
+
+DTYPES = ("float32", "bfloat16")
+
+
+@pytest.fixture(autouse=True)
+def small_pictures(monkeypatch):
+    """diffusers scales every picture to edit to a million pixels, which takes minutes here."""
+    from diffusers.pipelines.qwenimage import (
+        pipeline_qwenimage_edit,
+        pipeline_qwenimage_edit_plus,
+    )
+
+    for module in (pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus):
+        scaled = module.calculate_dimensions
+        monkeypatch.setattr(
+            module,
+            "calculate_dimensions",
+            lambda area, ratio, scaled=scaled: scaled(area // 64, ratio),
+        )
+
+
+@pytest.fixture(params=tiny_qwen.KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def checkpoint(kind, tmp_path_factory):
+    return once(tmp_path_factory, kind, lambda folder: tiny_qwen.build(kind, folder))
+
+
+def recipe_of(kind, recipe, picture, last_picture):
+    recipe = recipe.but(segments=1, overlap=0, frames=1, fps=1, width=48, height=32, steps=2)
+    if kind == "qwen_edit":
+        return recipe.but(image=picture)
+    if kind == "qwen_edit_plus":
+        return recipe.but(image=picture, references=(last_picture,))
+    return recipe
+
+
+def plain(folder, dtype):
+    """Calls diffusers' own pipeline, loaded as its documentation says."""
+    import diffusers
+
+    from pipelines.qwen_image.encoder import load_processor, tell_positions
+
+    kind = diffusers.DiffusionPipeline.load_config(folder)["_class_name"]
+    edits = "Edit" in kind
+    more = {"processor": load_processor(folder / "processor")} if edits else {}
+    pipe = getattr(diffusers, kind).from_pretrained(
+        folder, torch_dtype=getattr(torch, dtype), **more
+    )
+    pipe.set_progress_bar_config(disable=True)
+
+    def call(recipe, seed):
+        pictures = {}
+        if recipe.image is not None:
+            given = [read_whole_image(p) for p in (recipe.image, *recipe.references)]
+            pictures = {"image": given if "Plus" in kind else given[0]}
+        with tell_positions(pipe.text_encoder) if edits else nullcontext():
+            return pipe(
+                prompt=recipe.prompt,
+                negative_prompt=recipe.negative_prompt,
+                width=recipe.width,
+                height=recipe.height,
+                num_inference_steps=recipe.steps,
+                true_cfg_scale=recipe.guidance_scale,
+                generator=seeded(seed),
+                output_type="np",
+                **pictures,
+            ).images
+
+    return call
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_replay_equals_the_plain_call(
+    kind, checkpoint, recipe, picture, last_picture, dtype, one_thread
+):
+    recipe = recipe_of(kind, recipe, picture, last_picture)
+    inputs = encode(QwenImage.open(checkpoint, dtype, "cpu"), recipe)
+    pipeline = QwenImage.open(checkpoint, dtype, "cpu")
+    expected = plain(checkpoint, dtype)
+    for seed in (7, 8):
+        output = pipeline.generate(recipe, inputs, 0, None, seeded(seed))
+        pixels = (expected(recipe, seed) * 255).round().astype(np.uint8)
+        assert np.array_equal(output.frames, pixels)
+        assert output.frames.shape == (1, 32, 48, 3) and output.frames.std() > 1
