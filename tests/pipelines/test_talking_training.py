@@ -17,7 +17,7 @@ from pipelines.talking.hearing import feature_windows, hear, new_ear
 from pipelines.talking.parts import new_image_encoder, new_transformer
 from pipelines.talking.shards import MOTION, SEGMENT, load_shards, write_shard
 from pipelines.talking.trainer import BatchKind, Trainer, TrainSettings, constants_of, load_average
-from pipelines.talking.voices import RATE, normalised, random_voice, speak
+from pipelines.talking.voices import normalised, random_voice, speak
 
 
 @pytest.fixture(scope="module")
