@@ -143,3 +143,9 @@ def finish(
     """
     video = match_colours(codec.decode(latents), reference, colours)
     return video, codec.encode(video[:, :, -overlap:].float())
+
+
+def pixels_of(video: torch.Tensor) -> np.ndarray:
+    """`[1, 3, F, H, W]` in -1..1 as uint8 `[F, H, W, 3]`."""
+    pixels = (video[0].float() / 2 + 0.5).clamp(0, 1).mul(255).round().to(torch.uint8)
+    return pixels.permute(1, 2, 3, 0).cpu().numpy()

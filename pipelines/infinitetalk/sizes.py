@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,4 +61,18 @@ def fit_picture(image: Image.Image, size: Size) -> torch.Tensor:
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
     top, left = crop_start((height, width), size)
     pixels = np.asarray(resized)[top : top + size[0], left : left + size[1]]
-    return torch.from_numpy(np.ascontiguousarray(pixels))
+    return torch.from_numpy(np.array(pixels))
+
+
+def picture_size(path: Path) -> Size:
+    """(height, width) of a picture file that can be read, upright; from its header."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        width, height = image.size
+        turned = image.getexif().get(_ORIENTATION, 1) >= _TURNED
+    return (width, height) if turned else (height, width)
+
+
+_ORIENTATION, _TURNED = 0x0112, 5
+"""EXIF tag, and the least of its values that exchange the sides."""

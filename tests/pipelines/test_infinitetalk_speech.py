@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import wave
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -25,23 +24,7 @@ from pipelines.infinitetalk.windows import (
     window_indices,
 )
 from tests.fixtures.infinitetalk_golden import FOLDER, cases, close, golden
-
-RATE = 16_000
-
-
-def write_wav(path: Path, samples: np.ndarray, rate: int = RATE, channels: int = 1) -> Path:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(channels)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes((samples.clip(-1, 1) * 32767).astype("<i2").tobytes())
-    return path
-
-
-def hum(seconds: float, rate: int = RATE, loudness: float = 0.3) -> np.ndarray:
-    time = np.arange(round(seconds * rate)) / rate
-    swell = 0.6 + 0.4 * np.sin(2 * np.pi * 2.3 * time)
-    return (loudness * swell * np.sin(2 * np.pi * 180 * time)).astype(np.float32)
+from tests.fixtures.voices import RATE, hum, write_wav
 
 
 def convert(source: Path, target: Path, *options: str) -> Path:

@@ -14,6 +14,7 @@ from pipelines.infinitetalk.names import AUDIO_NAMES, from_published
 from pipelines.infinitetalk.transformer import InfiniteTalkTransformer3DModel
 from pipelines.infinitetalk.weights import load_transformer, own_names, skeleton
 from tests.fixtures.infinitetalk_golden import cases, golden, sizes, transformer
+from tests.fixtures.tiny_infinitetalk import published_config
 
 BASE_CONFIG = {
     "model_type": "i2v", "dim": 5120, "eps": 1e-06, "ffn_dim": 13824, "freq_dim": 256,
@@ -97,20 +98,10 @@ def files(tmp_path) -> tuple[list[Path], Path]:
     return shards, audio
 
 
-def small_config() -> dict:
-    config = cases()["config"]
-    return {
-        "model_type": "i2v", "dim": config["dim"], "ffn_dim": config["ffn_dim"],
-        "freq_dim": config["freq_dim"], "num_heads": config["num_heads"], "in_dim": 36,
-        "out_dim": 16, "num_layers": config["num_layers"], "text_len": 512,
-        "text_dim": config["text_dim"], "image_dim": config["clip_dim"],
-    }  # fmt: skip
-
-
 def load(files, dtype=torch.float32, config=None) -> InfiniteTalkTransformer3DModel:
     shards, audio = files
     blocks = cases()["config"]["audio_blocks"]
-    return load_transformer(shards, config or small_config(), audio, blocks, dtype, "cpu")
+    return load_transformer(shards, config or published_config(), audio, blocks, dtype, "cpu")
 
 
 def test_sharded_weights_of_the_published_layout_make_the_model(files):

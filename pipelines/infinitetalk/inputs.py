@@ -1,0 +1,105 @@
+"""What results depend on: all that has to go into a key, and nothing that must not.
+
+Files stand as paths: whoever makes a key hashes their content. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.base import Fields, Request
+from pipelines.infinitetalk.checkpoint import PICTURE, Checkpoint
+from pipelines.infinitetalk.loudness import TARGET
+from pipelines.infinitetalk.plan import longest, strengths, video_size, voices_of
+from pipelines.text import clean_prompt
+from pipelines.versions import versions
+
+FAMILY = "infinitetalk"
+ENCODING = 1
+GENERATION = 1
+"""Count up when the same inputs give other numbers because this package changed."""
+
+SMALL_DTYPE = "float32"
+"""Of the codec, the CLIP and the audio encoder on any device: they are small, and half precision
+shows."""
+
+SEGMENT_FIELDS = ("fps", "frames", "overlap", "steps", "shift")
+"""The fields of a recipe that every segment depends on. The size is that of the encoded picture;
+the number of segments is none of them."""
+
+FIT = "upright, on white, covered and centre-cropped, bilinear"
+
+
+def encoder_inputs(
+    recipe: Request, checkpoint: Checkpoint, dtype: str, device: str
+) -> dict[str, Fields]:
+    """The prompts; the picture, for CLIP and for the codec; each voice; and, of two persons, where
+    they are. Each but the last two is of use under any seed, voice or prompt."""
+    common: Fields = {"family": FAMILY, "encoding": ENCODING}
+    text: Fields = {
+        **common,
+        "text_len": checkpoint.text_len,
+        "tokenizer": checkpoint.content("tokenizer"),
+        "text_encoder": checkpoint.content("text_encoder"),
+        "text_dtype": dtype,
+        **versions(device, "torch", "transformers", "ftfy"),
+    }
+    # Both prompts go by one name in the key: the same words are encoded once.
+    parts = {
+        name: {**text, "text": clean_prompt(getattr(recipe, name))}
+        for name in ("prompt", "negative_prompt")
+    }
+    height, width = video_size(recipe)
+    fitted: Fields = {
+        "image": Path(recipe.image),
+        "image_width": width,
+        "image_height": height,
+        "image_fit": FIT,
+    }
+    eyes = [name for name in PICTURE if checkpoint.has(name) and _is_used(name, checkpoint)]
+    parts["image"] = {
+        **common,
+        **fitted,
+        "frames": recipe.frames,
+        **{name: checkpoint.content(name) for name in eyes},
+        "image_dtype": SMALL_DTYPE,
+        **versions(device, "torch", "diffusers", "transformers", "pillow"),
+    }
+    voices = voices_of(recipe)
+    if len(voices) > 1:
+        parts["faces"] = {**common, **fitted, "faces": recipe.faces, **versions(device, "torch")}
+    samples = longest(recipe)
+    for field, path in voices.items():
+        parts[field] = {
+            **common,
+            "voice": path,
+            "voice_samples": samples,
+            "voice_lufs": TARGET,
+            "fps": recipe.fps,
+            "audio_encoder": checkpoint.content("audio_encoder"),
+            "audio_dtype": SMALL_DTYPE,
+            **versions(device, "torch", "transformers", "numpy", "imageio-ffmpeg"),
+        }
+    return parts
+
+
+def segment_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: str) -> Fields:
+    given = strengths(recipe)
+    return {
+        "family": FAMILY,
+        "generation": GENERATION,
+        **{name: getattr(recipe, name) for name in SEGMENT_FIELDS},
+        "guidance_scale": given.text,
+        "audio_scale": given.audio,
+        "color_correction": given.colours,
+        "apg": given.apg,
+        "transformer": checkpoint.content("transformer"),
+        "vae": checkpoint.content("vae"),
+        "dtype": dtype,
+        "vae_dtype": SMALL_DTYPE,
+        **versions(device, "torch", "diffusers"),
+    }
+
+
+def _is_used(component: str, checkpoint: Checkpoint) -> bool:
+    return component == "vae" or checkpoint.sees_picture
