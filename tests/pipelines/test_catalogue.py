@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import catalogue
+from pipelines.base import OF_SOME_MODELS
 from pipelines.errors import BadInput, ModelMissing
 
 ROOT = Path(catalogue.__file__).parent.parent
@@ -49,10 +50,10 @@ def test_every_entry_says_what_it_is():
     assert ids[0] == "starter" and len(set(ids)) == len(ids)
     for model in catalogue.models():
         assert model.licence and model.licence_url.startswith("https://")
-        assert set(model.defaults) == {
+        assert set(model.defaults) >= {
             "width", "height", "fps", "frames", "overlap", "segments", "steps", "guidance_scale",
-            "shift", "ar_step", "causal_block", "condition_noise",
         }  # fmt: skip
+        assert not set(model.capabilities.extras) - OF_SOME_MODELS
         assert catalogue.find(model.id) is model
 
 
