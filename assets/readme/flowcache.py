@@ -24,7 +24,7 @@ FIGURES, PLOT = HERE / "flowcache.json", HERE / "flowcache.png"
 START, END = "<!-- flowcache -->", "<!-- /flowcache -->"
 WIDTH = 100
 HEAD = (
-    *("setting", "fewer FLOPs", "time", "PSNR, dB", "SSIM", "judge", "KV, kB"),
+    *("setting", "fewer FLOPs", "CPU time", "PSNR, dB", "SSIM", "judge", "KV, kB"),
     *("dB over fewer steps", "dB over teacache"),
 )
 
@@ -35,7 +35,7 @@ def section(told: dict[str, Any]) -> str:
     words = (
         f"`python app.py bench flowcache` on the {told['model']}: {told['prompts']} clips of "
         f"{told['chunks']} chunks, {told['steps']} steps, each chunk {told['recipe']['ar_step']} "
-        "steps behind the one before. FLOPs and time are against plain; PSNR and SSIM against "
+        "steps behind the one before. FLOPs and CPU time are against plain; PSNR and SSIM against "
         "exact; the judge's score is the share of what the prompt asks for that is in the picture. "
         "In turn is one chunk after another, so that there are finished ones to compress."
     )
@@ -75,7 +75,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["what"],
         f"{row['speedup']:.2f}×",
-        f"{row['wall_ratio']:.2f}",
+        f"{row['cpu_ratio']:.2f}",
         f"{row['psnr']:.2f}",
         f"{row['ssim']:.4f}",
         "" if row["judge"] is None else f"{row['judge']:.2f}",
