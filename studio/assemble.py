@@ -63,4 +63,5 @@ def _join(take: Take, entries: Sequence[Entry], out: Path, metadata: Mapping[str
         media.write_image(image, out, metadata)
     else:
         files = [entry.file(VIDEO) for entry in entries]
-        media.join(files, out, audio=take.recipe.audio, metadata=metadata)
+        recipe = take.recipe
+        media.join(files, out, audio=recipe.audio, audio_2=recipe.audio_2, metadata=metadata)

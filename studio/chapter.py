@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipelines.base import Pipeline, Plan
 from studio.recipe import Recipe
 
-CARRIED = ("model", "width", "height", "fps", "frames", "overlap", "image", "audio")
+CARRIED = ("model", "width", "height", "fps", "frames", "overlap", "image", "audio", "audio_2")
 """The fields of a recipe that must be the same on both sides of a boundary, and so in all chapters:
 what gives the boundary its shape and meaning, and what the whole result has but once."""
 

@@ -89,6 +89,7 @@ def take_id(session: str, segments: Sequence[str], recipe: Recipe, hashes: FileH
         "session": session,
         "segments": list(segments),
         "audio": recipe.audio,
+        **({} if recipe.audio_2 is None else {"audio_2": recipe.audio_2}),
         "fps": recipe.fps,
     }
     return digest("take", resolve(fields, hashes))

@@ -22,6 +22,7 @@ def join(
     out: Path,
     *,
     audio: Path | None = None,
+    audio_2: Path | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """Put segments of `write_segment` one after the other into `out`, an mp4 file.
@@ -29,6 +30,7 @@ def join(
     Frame k of the result is at exactly k / fps and decodes to the bits that its segment decodes to.
     audio: any file with sound. It starts with the first frame; the video's length rules, so it is
         cut there or filled up with silence.
+    audio_2: sound that is heard at the same time.
     metadata: what `read_metadata(out)` is to give.
 
     Raises MediaError if there are no segments, if one is damaged or does not fit the first (it is
@@ -45,15 +47,18 @@ def join(
         parts.write_bytes(b"".join(_line(path) for path in segments))
         inputs = ["-f", "concat", "-safe", "0", "-i", ffmpeg.url(parts)]
         tags = ["-map_metadata", "-1", "-map_metadata:s", "-1", "-map_chapters", "-1"]
+        voices = [path for path in (audio, audio_2) if path is not None]
         sound: list[str] = []
-        if audio is not None:
-            inputs += ["-i", ffmpeg.url(audio)]
-            sound = ["-map", "1:a:0", *sound_options(frames, timescale), "-c:a", "aac"]
-            sound += ["-b:a", "192k"]
+        if voices:
+            for path in voices:
+                inputs += ["-i", ffmpeg.url(path)]
+            chosen = sound_options(frames, timescale)
+            mapped = ["-map", "1:a:0", *chosen] if len(voices) == 1 else _together(chosen[1])
+            sound = [*mapped, "-c:a", "aac", "-b:a", "192k"]
         if metadata is not None:
             about = draft.with_name("about.txt")
             about.write_text(to_ffmetadata(to_text(metadata)), encoding="utf-8")
-            tags[1] = "1" if audio is None else "2"
+            tags[1] = str(1 + len(voices))
             inputs += ["-f", "ffmetadata", "-i", ffmpeg.url(about)]
         arguments = [
             *inputs,
@@ -65,9 +70,17 @@ def join(
         except DiskFull:
             raise
         except MediaError:
-            if audio is not None:
-                check_audio(audio)  # If the sound is to blame, say so.
+            for path in voices:
+                check_audio(path)  # If the sound is to blame, say so.
             raise
+
+
+def _together(options: str) -> list[str]:
+    """Two sounds at once, at the loudness that each has by itself, and `options` after it."""
+    begins = f"aresample={SAMPLE_RATE},asetpts=N/SR/TB"
+    both = "amix=inputs=2:duration=longest:normalize=0"
+    graph = f"[1:a:0]{begins}[a];[2:a:0]{begins}[b];[a][b]{both},{options}[sound]"
+    return ["-filter_complex", graph, "-map", "[sound]"]
 
 
 def check_audio(path: Path) -> None:

@@ -65,6 +65,27 @@ def test_a_tone_starts_with_the_first_frame_and_the_video_rules_how_long_it_is(
     assert np.abs(sound[heard + AAC_FRAME :]).max(initial=0) < 0.01
 
 
+def test_two_sounds_are_heard_at_once_and_begin_together(segments, tmp_path) -> None:
+    write_tone(tmp_path / "low.wav", 1.0, 220)
+    write_tone(tmp_path / "high.wav", 9.0, 660, rate=44_100)
+    out = tmp_path / "out.mp4"
+    voices = {"audio": tmp_path / "low.wav", "audio_2": tmp_path / "high.wav"}
+    media.join(segments, out, **voices, metadata={"seed": 7})
+    assert media.read_metadata(out) == {"seed": 7}
+    sound = read_sound(out)
+    assert abs(len(sound) - 48_000 * 57 / FPS) <= AAC_FRAME
+
+    def heard(part: np.ndarray, hertz: int) -> float:
+        times = np.arange(len(part)) / 48_000
+        return abs(np.exp(-2j * np.pi * hertz * times) @ part) * 2 / len(part)
+
+    first, rest = sound[2048:46_000], sound[52_000:100_000]
+    assert heard(first, 660) == pytest.approx(20_000 / 32_768, rel=0.1)
+    assert heard(first, 220) == pytest.approx(20_000 / 32_768, rel=0.1)
+    assert heard(rest, 660) == pytest.approx(20_000 / 32_768, rel=0.1)
+    assert heard(rest, 220) < 0.01
+
+
 def test_the_sound_leaves_the_pictures_as_they_were(segments: list[Path], tmp_path: Path) -> None:
     write_tone(tmp_path / "tone.wav", 3, 440)
     media.join(segments, tmp_path / "mute.mp4")
