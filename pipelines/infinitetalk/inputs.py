@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pipelines.base import Fields, Request
 from pipelines.infinitetalk.checkpoint import PICTURE, Checkpoint
-from pipelines.infinitetalk.loudness import TARGET
 from pipelines.infinitetalk.plan import longest, strengths, video_size, voices_of
+from pipelines.infinitetalk.sound import TARGET_LUFS
 from pipelines.text import clean_prompt
 from pipelines.versions import versions
 
@@ -74,7 +74,7 @@ def encoder_inputs(
             **common,
             "voice": path,
             "voice_samples": samples,
-            "voice_lufs": TARGET,
+            "voice_lufs": TARGET_LUFS,
             "fps": recipe.fps,
             "audio_encoder": checkpoint.content("audio_encoder"),
             "audio_dtype": SMALL_DTYPE,

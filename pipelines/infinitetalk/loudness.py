@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-TARGET = -23.0
-"""LUFS."""
+from pipelines.infinitetalk.sound import TARGET_LUFS
+
 BLOCK_SECONDS = 0.4
 STEP_SECONDS = 0.1
 ABSOLUTE_GATE = -70.0
@@ -29,7 +29,7 @@ def normalised(voice: np.ndarray, rate: int) -> np.ndarray:
     loudness = integrated_loudness(voice, rate)
     if not math.isfinite(loudness):
         return voice
-    return (voice * 10 ** ((TARGET - loudness) / 20)).astype(np.float32)
+    return (voice * 10 ** ((TARGET_LUFS - loudness) / 20)).astype(np.float32)
 
 
 def integrated_loudness(voice: np.ndarray, rate: int) -> float:

@@ -6,12 +6,16 @@ import functools
 import re
 import subprocess
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from pipelines.errors import BadInput
 from pipelines.infinitetalk.windows import SAMPLE_RATE
 
+if TYPE_CHECKING:
+    import numpy as np
+
+TARGET_LUFS = -23.0
+"""Loudness that the model was trained with."""
 MOST_SECONDS = 1200
 LEAST_SECONDS = 0.1
 QUIETEST = 1e-3
@@ -26,6 +30,8 @@ def read_voice(path: Path, field: str = "audio") -> np.ndarray:
 
     Raises BadInput of `field` if there is no voice in it that can be used.
     """
+    import numpy as np
+
     path = Path(path)
     if not path.is_file():
         raise BadInput(field, str(path), "There is no such file.")
@@ -69,6 +75,7 @@ def _samples(path: Path, field: str, state: tuple[int, int] | None) -> int:
 def _decoded(path: Path) -> tuple[np.ndarray, str, int]:
     """Samples, what ffmpeg said, its exit code."""
     import imageio_ffmpeg
+    import numpy as np
 
     # Only files: a playlist that names an address is not a voice.
     source = ("-protocol_whitelist", "file", "-i", f"file:{path.resolve()}")
