@@ -23,7 +23,7 @@ DEFAULTS = {
     "audio_scale": 2.0,
     "shift": 3.0,
     "color_correction": 0.0,
-    "apg": False,
+    "apg": 0.0,
 }
 MODEL_INDEX = {
     "_class_name": "InfiniteTalkPipeline",
