@@ -166,6 +166,12 @@ class Pipeline(Protocol):
         """Raises BadInput for anything the model cannot do, naming the nearest that it can."""
         ...
 
+    def most_kept(self, kept: Request, asked: Request) -> int:
+        """How many segments of `kept` may stand before those of `asked`, where nothing but the
+        voices differs: as many as hear the same under both. Raises BadInput for a voice that
+        cannot be used."""
+        ...
+
     def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
         """The parts that are encoded (`prompt`, `negative_prompt`, `image`…), each with all that
         its outputs depend on and nothing else. Each part is cached by itself."""
@@ -212,3 +218,6 @@ class BasePipeline:
     """Refuses by default; a model overrides what it can do."""
 
     capabilities: Capabilities = Capabilities(tasks=())
+
+    def most_kept(self, kept: Request, asked: Request) -> int:
+        return 0

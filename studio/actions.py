@@ -86,9 +86,11 @@ def order_retake(
     old = parent.recipe_of(keep)
     recipe = old.changed(chosen)
     if keep > 0:
-        refuse_other_boundary(old, recipe, library.hashes)
+        pipeline = engine.pipeline(recipe.model)
+        others = refuse_other_boundary(pipeline, old, recipe, keep, library.hashes)
         # The same content under another name is the same file.
-        same = {name: getattr(old, name) for name in INPUT_FILES if name in CARRIED}
+        carried = [name for name in INPUT_FILES if name in CARRIED and name not in others]
+        same = {name: getattr(old, name) for name in carried}
         recipe = recipe.model_copy(update=same)
     chapters = parent.chapters
     if chosen.keys() - {"segments"}:
@@ -215,7 +217,7 @@ def _fork(library: Library, old: Take, session: str | None) -> Take:
     ids = [part.id for part in old.segments]
     new = old.model_copy(
         update={
-            "id": take_id(name, ids, old.recipe, library.hashes),
+            "id": take_id(name, ids, old.chapters[-1].recipe, library.hashes),
             "session": name,
             "parent": old.id,
             "keep": len(ids),

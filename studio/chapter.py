@@ -17,7 +17,8 @@ from studio.recipe import Recipe
 
 CARRIED = ("model", "width", "height", "fps", "frames", "overlap", "image", "audio", "audio_2")
 """The fields of a recipe that must be the same on both sides of a boundary, and so in all chapters:
-what gives the boundary its shape and meaning, and what the whole result has but once."""
+what gives the boundary its shape and meaning, and what the whole result has but once. The voices
+may differ after a beginning that is the same (see `Pipeline.most_kept`)."""
 
 
 class Chapter(BaseModel):
@@ -68,8 +69,9 @@ def plan_of(pipeline: Pipeline, chapters: Sequence[Chapter]) -> Plan:
     Raises BadInput for whatever the model cannot do in any chapter.
     """
     plans = [pipeline.plan(chapter.recipe) for chapter in chapters]
-    ends = [*(chapter.first for chapter in chapters[1:]), plans[0].chain.segments]
+    # A voice that has another ending from the last chapter on says how long the video is.
+    ends = [*(chapter.first for chapter in chapters[1:]), plans[-1].chain.segments]
     steps: list[int] = []
     for plan, end in zip(plans, ends, strict=True):
         steps += plan.steps[len(steps) : end]
-    return replace(plans[0], steps=tuple(steps))
+    return replace(plans[-1], steps=tuple(steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from pipelines.base import OF_SOME_MODELS, Pipeline, Task
@@ -13,6 +14,8 @@ from studio.keys import Keys
 from studio.library import Library
 from studio.recipe import INPUT_FILES, Recipe
 from studio.take import Take
+
+VOICES = frozenset({"audio", "audio_2"})
 
 
 def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
@@ -37,8 +40,8 @@ def refuse_unfit(pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHa
     for chapter in chapters:
         refuse_unused_inputs(chapter.recipe, pipeline)
         flowcache.refuse_unless_able(pipeline, chapter.recipe)
-        if chapter.first:
-            refuse_other_boundary(chapters[0].recipe, chapter.recipe, hashes)
+    for before, chapter in itertools.pairwise(chapters):
+        refuse_other_boundary(pipeline, before.recipe, chapter.recipe, chapter.first, hashes)
 
 
 def refuse_keep(pipeline: Pipeline, parent: Take, keep: int, segments: int) -> None:
@@ -53,15 +56,31 @@ def refuse_keep(pipeline: Pipeline, parent: Take, keep: int, segments: int) -> N
         raise BadInput("keep", keep, fix)
 
 
-def refuse_other_boundary(kept: Recipe, asked: Recipe, hashes: FileHashes) -> None:
-    """Raises NotCompatible naming each field that may not change from one segment to the next.
-    Files count by their content."""
+def refuse_other_boundary(
+    pipeline: Pipeline, kept: Recipe, asked: Recipe, keep: int, hashes: FileHashes
+) -> frozenset[str]:
+    """The voices that differ, of content: they may where the first `keep` segments hear the same
+    in both, as with a new ending of a speech.
+
+    Raises NotCompatible naming each field that may not change from one segment to the next, and
+    BadInput if fewer segments than `keep` hear the same. Files count by their content.
+    """
 
     def carried(recipe: Recipe) -> dict:
         return resolve({name: getattr(recipe, name) for name in CARRIED}, hashes)
 
-    if found := differences(carried(kept), carried(asked)):
+    found = differences(carried(kept), carried(asked))
+    names = frozenset(difference.name.partition(".")[0] for difference in found)
+    if names - VOICES:
         raise NotCompatible(found)
+    if names:
+        most = pipeline.most_kept(kept, asked)
+        if most == 0:
+            raise NotCompatible(found)
+        if keep > most:
+            fix = f"The new voice is another one after segment {most}: keep at most {most}."
+            raise BadInput("keep", keep, fix)
+    return names
 
 
 def refuse_unless_compatible(

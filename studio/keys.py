@@ -75,7 +75,7 @@ class Keys:
             encoder_fields=encoder_fields,
             chapters=tuple(own),
             segments=tuple(segments),
-            take=take_id(session, segments, chapters[0].recipe, hashes),
+            take=take_id(session, segments, chapters[-1].recipe, hashes),
         )
 
     def of_segment(self, index: int) -> ChapterKeys:

@@ -26,6 +26,7 @@ from pipelines.base import (
 from pipelines.errors import BadInput
 from pipelines.infinitetalk.checkpoint import DENOISER, PICTURE, TEXT, VOICE, Checkpoint
 from pipelines.infinitetalk.defaults import defaults
+from pipelines.infinitetalk.endings import most_kept
 from pipelines.infinitetalk.inputs import SMALL_DTYPE, encoder_inputs, segment_inputs
 from pipelines.infinitetalk.plan import (
     check_recipe,
@@ -118,6 +119,9 @@ class InfiniteTalk(BasePipeline):
 
     def plan(self, recipe: Request) -> Plan:
         return make_plan(recipe, self.checkpoint)
+
+    def most_kept(self, kept: Request, asked: Request) -> int:
+        return most_kept(kept, asked)
 
     def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
         return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device)

@@ -260,6 +260,25 @@ def test_a_second_voice_changes_the_first_only_if_it_is_longer(talk, asked, voic
     assert changed(talk, recipe, audio_2=voices[15]) == {"audio"}
 
 
+def test_a_new_ending_keeps_the_segments_that_do_not_hear_it(talk, asked, tmp_path):
+    old = hum(40 / 25)
+    recipe = asked.but(audio=write_wav(tmp_path / "old.wav", old))
+
+    def kept(voice: np.ndarray, **changes) -> int:
+        new = recipe.but(audio=write_wav(tmp_path / "new.wav", voice), **changes)
+        return talk.most_kept(recipe, new)
+
+    def other_from(frame: float) -> np.ndarray:
+        start = round(frame * RATE / 25)
+        return np.concatenate([old[:start], hum(1.0, pitch=90) + 0.1])
+
+    # After n segments there are 4 n + 5 frames, and the last of them hears two more.
+    assert [kept(other_from(frame)) for frame in (10.9, 11, 14.9, 15, 19)] == [0, 1, 1, 2, 3]
+    assert kept(old[: round(19 * RATE / 25)]) == 3
+    assert kept(old * 0.5) == 0
+    assert kept(old, audio_2=recipe.audio) == 0
+
+
 def test_only_the_encoders_that_a_part_needs_are_loaded(folder, asked):
     pipeline = InfiniteTalk.open(folder, device="cpu")
     pipeline.load_encoders(["audio"])
