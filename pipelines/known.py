@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from pipelines.base import Task
+from pipelines.infinitetalk.defaults import EXTRAS as TALKING_EXTRAS
+from pipelines.infinitetalk.defaults import PUBLISHED as TALKING_DEFAULTS
 from pipelines.model import Model
 
 STARTER = Path(__file__).resolve().parent.parent / "assets" / "starter"
@@ -239,6 +241,30 @@ _QWENS = (
     _qwen("qwen-image-edit-2511", "Image-Edit-2511", edits=True, several=True, steps=40),
 )
 
+
+def _infinitetalk(persons: str, weights: str, note: str) -> Model:
+    return Model(
+        id=f"infinitetalk-14b{persons}",
+        name=f"InfiniteTalk 14B{persons.replace('-', ' ')}",
+        family="infinitetalk",
+        source=STARTER.parent / "infinitetalk" / weights,
+        **APACHE,
+        download_bytes=91_000_000_000,
+        tasks=(Task.S2V,),
+        defaults=MappingProxyType(TALKING_DEFAULTS),
+        sizes=((640, 640), (960, 960), (896, 448), (448, 896), (768, 512), (512, 768)),
+        needs=_OF_14B,
+        note=note,
+        extras=TALKING_EXTRAS,
+    )
+
+
+_FOLLOWS = "640 x 640 and 960 x 960 follow the picture's proportions."
+_TALKING = (
+    _infinitetalk("", "single", f"A picture and a voice. {_FOLLOWS}"),
+    _infinitetalk("-multi", "multi", f"A picture of two, a voice for each. {_FOLLOWS}"),
+)
+
 MODELS = (
     Model(
         id="starter",
@@ -273,4 +299,5 @@ MODELS = (
     _skyreels("skyreels-v2-df-14b-720p", "14B-720P", 41_000_000_000, **_720P),
     *_WANS,
     *_QWENS,
+    *_TALKING,
 )

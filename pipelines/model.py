@@ -19,6 +19,7 @@ FAMILIES = {
     "skyreels_v2": ("pipelines.skyreels_v2.pipeline", "SkyReelsV2"),
     "wan": ("pipelines.wan.pipeline", "Wan"),
     "qwen_image": ("pipelines.qwen_image.pipeline", "QwenImage"),
+    "infinitetalk": ("pipelines.infinitetalk.pipeline", "InfiniteTalk"),
 }
 """Family -> the module and class of its pipeline, which import nothing heavy either."""
 

@@ -11,6 +11,9 @@ FRAMES, OVERLAP, FPS = 81, 9, 25
 AS_LONG_AS_THE_VOICE = 1000
 """Segments at most."""
 
+EXTRAS = ("audio_2", "faces", "audio_scale", "color_correction", "apg")
+"""Recipe fields that other models do not look at."""
+
 PUBLISHED = {
     "width": 640,
     "height": 640,

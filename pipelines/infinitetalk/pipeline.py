@@ -25,7 +25,7 @@ from pipelines.base import (
 )
 from pipelines.errors import BadInput
 from pipelines.infinitetalk.checkpoint import DENOISER, PICTURE, TEXT, VOICE, Checkpoint
-from pipelines.infinitetalk.defaults import defaults
+from pipelines.infinitetalk.defaults import EXTRAS, defaults
 from pipelines.infinitetalk.endings import most_kept
 from pipelines.infinitetalk.inputs import SMALL_DTYPE, encoder_inputs, segment_inputs
 from pipelines.infinitetalk.plan import (
@@ -57,7 +57,7 @@ class InfiniteTalk(BasePipeline):
         tasks=(Task.S2V,),
         encoder_reuse=True,
         segment_reuse=True,
-        extras=("audio_2", "faces", "audio_scale", "color_correction", "apg"),
+        extras=EXTRAS,
     )
     pipeline_classes: ClassVar[tuple[str, ...]] = Checkpoint.pipelines
     """What `_class_name` of a model_index.json may be."""
