@@ -59,9 +59,8 @@ def assemble(library: Library, take: Take, entries: Sequence[Entry], clock: Cloc
 
 def _join(take: Take, entries: Sequence[Entry], out: Path, metadata: Mapping[str, object]) -> None:
     if take.result.endswith(".png"):
-        (image,) = media.decode(entries[0].file(IMAGE))
-        media.write_image(image, out, metadata)
+        media.write_image(media.read_image(entries[0].file(IMAGE)), out, metadata)
     else:
         files = [entry.file(VIDEO) for entry in entries]
-        recipe = take.recipe
+        recipe = take.chapters[-1].recipe  # whose voice may have a new ending
         media.join(files, out, audio=recipe.audio, audio_2=recipe.audio_2, metadata=metadata)

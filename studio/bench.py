@@ -3,6 +3,7 @@
 All takes of a round run with the weights already in memory, one after the other, so that what is
 compared is the work and not the start of the program. A full take also loads the text encoder and
 encodes the prompt, which no retake does: so each is shown beside the encoder-reuse take too.
+What that saves a program that has just started is measured apart: loading against encoding.
 """
 
 from __future__ import annotations
@@ -10,42 +11,61 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from pipelines.base import Pipeline, Task
 from studio import actions, media, software
-from studio.assemble import VIDEO
+from studio.assemble import pictures_of
 from studio.engine import Engine
-from studio.events import OnEvent, ignore
+from studio.events import Event, OnEvent, ignore
 from studio.library import Library
 from studio.render import Rendered
 
-ROUNDS = 3
+ROUNDS, SEGMENTS = 3, 4
 BIG_WIDTH, BIG_HEIGHT, BIG_SEGMENTS = 832, 480, (81, 72, 72, 33)
 PROMPT = "a red boat drifting left over the sea at sunset"
 
 
 def reuse(
-    model: str, segments: int = 4, steps: int | None = None, on_event: OnEvent = ignore
+    model: str,
+    segments: int | None = None,
+    steps: int | None = None,
+    on_event: OnEvent = ignore,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Seconds and ratios of a full take, an encoder-reuse take, a retake at each N and a repeat;
-    and of a join beside a re-encode of the same video. Medians over a few rounds."""
+    and of a join beside a re-encode of the same video. Medians over a few rounds. `given` are
+    recipe fields that replace the model's own. Raises BadInput as a render does."""
     engine = Engine()
-    given = {"prompt": PROMPT, "segments": segments, "steps": steps}
+    pipeline = engine.pipeline(model)
     with tempfile.TemporaryDirectory(prefix="retake-bench-") as folder:
+        if segments is None:
+            segments = SEGMENTS if pipeline.capabilities.segment_reuse else 1
+        given = {
+            "prompt": PROMPT,
+            "segments": segments,
+            "steps": steps,
+            **_files(pipeline, Path(folder)),
+            **given,
+        }
         with Library(Path(folder) / "warm") as library:
+            fresh = [_fresh(library, model, given, on_event) for _ in range(2)]
             cold = actions.generate(library, engine, model, given, [0], on_event=on_event)
         rounds = [
             _round(Path(folder) / str(n), engine, model, given, segments, on_event)
             for n in range(ROUNDS)
         ]
-        joins = [_join_against_reencode(Path(folder), "this video", rounds[0].pop("files"))]
-        joins.append(
-            _join_against_reencode(Path(folder), "large video", _big_segments(Path(folder)))
-        )
-    for taken in rounds[1:]:
-        taken.pop("files")
+        files = [taken.pop("files") for taken in rounds]
+        joins = []
+        if segments > 1:
+            big = _big_segments(Path(folder))
+            joins.append(_join_against_reencode(Path(folder), "this video", files[0]))
+            joins.append(_join_against_reencode(Path(folder), "large video", big))
 
     seconds = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
     full, keep_0 = seconds["full take"], seconds["encoder reuse (keep 0)"]
@@ -56,7 +76,7 @@ def reuse(
         "segments": segments,
         "steps": cold.take.recipe.steps,
         "rounds": ROUNDS,
-        "cold_load_seconds": cold.timings["load"],
+        "fresh": fresh,
         "takes": [
             {
                 "what": name,
@@ -70,6 +90,35 @@ def reuse(
         "joins": joins,
         "software": software.versions(),
     }
+
+
+def _fresh(
+    library: Library, model: str, given: dict[str, Any], on_event: OnEvent
+) -> dict[str, Any]:
+    """Seconds by stage of a take with nothing in memory, and which components it loaded. The
+    second in one library finds what the first encoded."""
+    engine = Engine()
+    pipeline, loaded = engine.pipeline(model), set()
+
+    def look(event: Event) -> None:
+        loaded.update(pipeline.loaded)
+        on_event(event)
+
+    took = actions.generate(library, engine, model, given, on_event=look)
+    stages = ("load", "encode", "denoise", "decode", "total")
+    return {
+        "encoder": took.encoder_source,
+        **{stage: took.timings[stage] for stage in stages},
+        "loaded": sorted(loaded),
+    }
+
+
+def _files(pipeline: Pipeline, folder: Path) -> dict[str, Path]:
+    """A picture, where the model makes nothing without one."""
+    if {Task.T2I, Task.T2V, Task.S2V} & set(pipeline.capabilities.tasks):
+        return {}
+    media.write_image(_picture(0), folder / "picture.png")
+    return {"image": folder / "picture.png"}
 
 
 def _round(
@@ -102,7 +151,8 @@ def _round(
             )
         spent["repeat"], _ = timed(generate)
         spent["files"] = [
-            library.store.find("segments", part.id).file(VIDEO) for part in full.take.segments
+            (entry := library.store.find("segments", part.id)).file(pictures_of(entry))
+            for part in full.take.segments
         ]
         # The folder goes when the benchmark ends; the files are read before that.
         return spent
@@ -110,20 +160,21 @@ def _round(
 
 def _big_segments(folder: Path) -> list[Path]:
     """A moving picture of a common size, 258 frames, as segment files."""
-    import numpy as np
-
-    y, x = np.mgrid[0:BIG_HEIGHT, 0:BIG_WIDTH].astype(np.float32)
-    noise = np.random.default_rng(0).normal(0, 6, (BIG_HEIGHT, BIG_WIDTH, 3)).astype(np.float32)
     files, at = [], 0
     for number, count in enumerate(BIG_SEGMENTS):
-        frames = np.empty((count, BIG_HEIGHT, BIG_WIDTH, 3), np.uint8)
-        for k in range(count):
-            wave = 110 + 90 * np.sin((x + 3 * (at + k)) / 40) * np.cos((y - at - k) / 30)
-            frames[k] = np.clip(wave[..., None] + np.roll(noise, at + k, axis=1), 0, 255)
+        frames = np.stack([_picture(at + k) for k in range(count)])
         files.append(folder / f"big-{number}.mp4")
         media.write_segment(frames, files[-1], 16)
         at += count
     return files
+
+
+def _picture(number: int) -> np.ndarray:
+    """One of a row of pictures that move, uint8 `[H, W, 3]`."""
+    y, x = np.mgrid[0:BIG_HEIGHT, 0:BIG_WIDTH].astype(np.float32)
+    noise = np.random.default_rng(0).normal(0, 6, (BIG_HEIGHT, BIG_WIDTH, 3)).astype(np.float32)
+    wave = 110 + 90 * np.sin((x + 3 * number) / 40) * np.cos((y - number) / 30)
+    return np.clip(wave[..., None] + np.roll(noise, number, axis=1), 0, 255).astype(np.uint8)
 
 
 def _join_against_reencode(folder: Path, name: str, files: list[Path]) -> dict[str, Any]:
@@ -160,6 +211,11 @@ def table(told: dict[str, Any]) -> str:
         f"{row['what']:<24}{row['seconds']:>9.3f}{row['ratio']:>9.3f}"
         f"{row['ratio_to_keep_0']:>11.3f}{row['ideal']:>9.3f}"
         for row in told["takes"]
+    ]
+    lines += [
+        f"with nothing in memory, encoder outputs {one['encoder']}: load {one['load']:.2f} s, "
+        f"encode {one['encode']:.2f} s, in all {one['total']:.2f} s"
+        for one in told["fresh"]
     ]
     lines += [
         f"join of {j['frames']} frames {j['size'][0]}x{j['size'][1]}: "

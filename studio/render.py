@@ -162,7 +162,7 @@ class _Run:
         before = self.clock.spent()
         self.tell(Stage.LOAD)
         with self.clock.measure("load"):
-            self.pipeline.load_denoiser()
+            self.pipeline.load_denoiser(recipe)
         loaded = self.clock.spent()
 
         def on_step(step: Step) -> None:

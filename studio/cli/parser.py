@@ -264,7 +264,7 @@ def _bench(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--model", default="starter", metavar="ID")
     parser.add_argument("--steps", type=_number("steps", int), metavar="K")
     reuse = parser.add_argument_group("reuse")
-    reuse.add_argument("--segments", type=_number("segments", int), default=4, metavar="S")
+    reuse.add_argument("--segments", type=_number("segments", int), metavar="S")
     flowcache = parser.add_argument_group("flowcache")
     flowcache.add_argument(
         "--prompts", type=_number("prompts", int), default=12, metavar="N", help="clips to measure"

@@ -12,7 +12,7 @@ from studio.media.errors import DiskFull, MediaError
 from studio.media.export import EXPORTS, export
 from studio.media.join import check_audio, join
 from studio.media.metadata import read_metadata
-from studio.media.poster import webp, write_image, write_poster
+from studio.media.poster import read_image, webp, write_image, write_poster
 from studio.media.probe import VideoInfo, probe
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "ffmpeg",
     "join",
     "probe",
+    "read_image",
     "read_metadata",
     "webp",
     "write_image",

@@ -49,6 +49,15 @@ def write_image(frame: np.ndarray, path: Path, metadata: Mapping[str, Any] | Non
         image.save(draft, "PNG", pnginfo=info)
 
 
+def read_image(path: Path) -> np.ndarray:
+    """The frame of a PNG of ours, uint8 `[H, W, 3]`. Raises MediaError if it cannot be read."""
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise MediaError(f"{path} cannot be read as a picture: {error}") from error
+
+
 def _image(frame: np.ndarray) -> Image.Image:
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
         raise MediaError(f"frame: uint8 [H, W, 3] is needed, not {frame.dtype} {frame.shape}")

@@ -1,0 +1,118 @@
+"""Models that make one piece: images and short videos take part in all that is promised."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.errors import BadInput
+from studio import actions, bench, media
+from studio.engine import Engine
+from studio.opened import open_result
+from studio.verify import recompute
+from tests.fixtures import tiny_qwen, tiny_wan
+from tests.fixtures.once import once
+from tests.studio.conftest import answer
+
+SIZE = {"width": 32, "height": 32, "steps": 2}
+
+
+@pytest.fixture(scope="session")
+def qwen(tmp_path_factory) -> str:
+    return str(once(tmp_path_factory, "qwen_image", lambda f: tiny_qwen.build("qwen_image", f)))
+
+
+@pytest.fixture(scope="session")
+def wan(tmp_path_factory) -> str:
+    return str(once(tmp_path_factory, "wan21_t2v", lambda f: tiny_wan.build("wan21_t2v", f)))
+
+
+@pytest.fixture
+def picture(library, engine, qwen):
+    """A picture of the library: `picture(seed)`."""
+
+    def make(seed: int, **given):
+        recipe = {"prompt": "a cat that bakes a cake", **SIZE, **given}
+        return actions.generate(library, engine, qwen, recipe, [seed], "cats")
+
+    return make
+
+
+def test_a_picture_is_a_png_that_tells_how_it_was_made(library, picture):
+    take = picture(3).take
+    path = library.result(take)
+    assert path.name == "result.png" and take.total_frames == 1
+    with Image.open(path) as image:
+        assert image.format == "PNG" and image.size == (32, 32)
+    opened = open_result(library, path)
+    assert opened.take == take.id and opened.seeds == (3,)
+    assert opened.recipe["prompt"] == "a cat that bakes a cake"
+
+
+def test_another_seed_loads_no_encoder_and_a_repeat_loads_nothing(library, engine, picture, qwen):
+    first = picture(1)
+    assert first.encoder_source == "computed"
+    pipeline = engine.pipeline(qwen)
+    second = actions.retake(library, engine, first.take.id, 0, [2])
+    assert second.encoder_source == "reused" and second.sources == ["generated"]
+    assert pipeline.loaded.isdisjoint({"text_encoder", "tokenizer", "vae_encoder"})
+    shown = [media.read_image(library.result(one.take)) for one in (first, second)]
+    assert not np.array_equal(*shown)
+    again = actions.generate(
+        library, Engine(), qwen, {"prompt": "a cat that bakes a cake", **SIZE}, [1], "cats"
+    )
+    assert again.take == first.take and again.sources == ["reused"]
+
+
+def test_a_picture_verifies_recomputes_and_is_exported(library, engine, picture, tmp_path):
+    take = picture(5).take
+    assert list(library.store.verify()) == []
+    assert [one.differs for one in recompute(library, engine, take)] == [()]
+    out = actions.export(library, [take.id], tmp_path / "cat.png")
+    assert out.read_bytes() == library.result(take).read_bytes()
+    forked = actions.fork(library, take.id, "more cats")
+    assert forked.result == "result.png"
+    assert np.array_equal(
+        media.read_image(library.result(forked)), media.read_image(library.result(take))
+    )
+
+
+def test_pieces_are_not_kept_and_that_is_said_by_name(library, engine, picture):
+    take = picture(1).take
+    with pytest.raises(BadInput) as refused:
+        actions.retake(library, engine, take.id, 1, [2])
+    assert refused.value.field in ("keep", "segments")
+    with pytest.raises(BadInput) as refused:
+        picture(1, segments=2)
+    assert refused.value.field == "segments"
+
+
+def test_a_short_video_of_wan_comes_by_command_and_again_for_nothing(app, library, wan):
+    words = ["generate", "--model", wan, "--prompt", "a boat", "--width", 32, "--height", 32]
+    words += ["--frames", 5, "--steps", 2, "--seed", 4]
+    told = answer(app(*words))
+    assert [part["source"] for part in told["segments"]] == ["generated"]
+    assert Path(told["result"]).name == "result.mp4"
+    again = answer(app(*words, "--session", told["session"]))
+    assert again["take"] == told["take"]
+    assert [part["source"] for part in again["segments"]] == ["reused"]
+    other = answer(app("retake", told["take"], "--keep", 0, "--seed", 5))
+    assert other["encoder"]["source"] == "reused"
+
+
+def test_the_benchmark_tells_loading_and_encoding_apart(qwen):
+    told = bench.reuse(qwen, steps=2, given={"width": 32, "height": 32})
+    assert [row["what"] for row in told["takes"]] == [
+        "full take",
+        "encoder reuse (keep 0)",
+        "repeat",
+    ]
+    first, second = told["fresh"]
+    assert first["encode"] > 0 and second["encode"] == 0
+    assert second["load"] > 0 and told["joins"] == []
+    assert "text_encoder" in first["loaded"] and "text_encoder" not in second["loaded"]
+    assert json.dumps(told) and "load" in bench.table(told)
