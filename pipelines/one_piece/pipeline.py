@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pipelines.base import (
     BasePipeline,
+    Fields,
     OnStep,
     Request,
     SegmentOutput,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from pipelines.memory import Choice
     from pipelines.one_piece.hooks import Hooks, Source
     from pipelines.one_piece.watch import Watch
     from pipelines.preview import Projection
@@ -118,6 +120,10 @@ class OnePiece(BasePipeline):
         self._wanted = (dtype, device)
         self._components: dict[str, Any] = {}
         self._signatures: dict[str, Any] = {}
+        self._held: tuple[Any, ...] | None = None
+        """Weights, offload and LoRA files that the transformers in memory are prepared for."""
+        self._fitting: tuple[Any, ...] = ()
+        """LoRA files that were found to fit."""
 
     @classmethod
     def open(
@@ -172,9 +178,45 @@ class OnePiece(BasePipeline):
         names = ("transformer", "transformer_2")
         return tuple(name for name in names if self.checkpoint.has(name))
 
+    def holding(self, recipe: Request) -> Choice:
+        """How this recipe is held in memory here. Raises BadInput for what cannot be done."""
+        from pipelines.memory import choose, this_machine
+        from pipelines.one_piece.holding import needs_of
+
+        needs = needs_of(self.checkpoint, self.transformers, recipe)
+        wanted = (recipe.weights, recipe.offload, recipe.tiling)
+        return choose(this_machine(self.device), needs, *(how or "auto" for how in wanted))
+
+    def held_fields(self, recipe: Request) -> Fields:
+        """What of that, and of the LoRAs, a result depends on."""
+        from pipelines import lora
+
+        fields: Fields = {"weights": self.holding(recipe).weights}
+        return {**fields, **lora.key_fields(recipe.loras)}
+
     def tiled(self, recipe: Request) -> bool:
         """Whether pictures are coded in tiles."""
-        return recipe.tiling == "on"
+        return self.holding(recipe).tiling
+
+    def check_held(self, recipe: Request) -> None:
+        """Raises BadInput for ways of holding it that cannot be, and for a LoRA that does not fit,
+        from its header alone."""
+        from pipelines import lora
+        from pipelines.components import skeleton
+
+        if {recipe.weights, recipe.offload} - {"auto", None}:
+            self.holding(recipe)
+        if not recipe.loras:
+            return
+        paths = [lora.path_of(one.file) for one in recipe.loras]
+        looked = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
+        if looked != self._fitting:
+            outlines = {
+                name: skeleton(self.checkpoint, name, self.dtype_of(name))
+                for name in self.transformers
+            }
+            lora.check_fits(recipe.loras, self.pipe_class(recipe), outlines)
+            self._fitting = looked
 
     def load_encoders(self, parts: Collection[str]) -> None:
         """The transformer leaves the memory first, if it is there: it and the encoders are each as
@@ -208,11 +250,50 @@ class OnePiece(BasePipeline):
         return recorder.parts
 
     def load_denoiser(self, recipe: Request | None = None) -> None:
+        """Without a recipe nothing is loaded: it says how."""
+        if recipe is None:
+            return
+        from pipelines import lora
+
         self.free_encoders()
-        self._load((*self.transformers, "scheduler", "vae"))
+        choice = self.holding(recipe)
+        files = [lora.path_of(one.file) for one in recipe.loras or ()]
+        offload = choice.offload
+        if recipe.offload == "auto" and self._held and self._held[0] == choice.weights:
+            # What is free now says nothing about the room that the transformers themselves take.
+            offload = self._held[1]
+        held = (
+            choice.weights,
+            offload,
+            tuple((path, path.stat().st_mtime_ns) for path in files),
+        )
+        if held != self._held:
+            self._free(self.transformers)
+            self._held = None
+        fresh = self._load((*self.transformers, "scheduler", "vae"), held)
+        if set(fresh) & set(self.transformers):
+            self._prepare(recipe, held)
+            self._held = held
+
+    def _prepare(self, recipe: Request, held: tuple[Any, ...]) -> None:
+        """LoRAs first: casts and offload have to know their layers."""
+        from pipelines import lora
+        from pipelines.one_piece import holding
+
+        weights, offload, files = held
+        if files:
+            lora.load(self._denoising_pipe(recipe), recipe.loras)
+        for name in self.transformers:
+            transformer = self._components[name]
+            transformer.eval().requires_grad_(False)
+            if weights == "fp8":
+                holding.cast(transformer, self.dtype_of(name))
+            if offload == "group":
+                holding.offload_groups(transformer, self.device)
 
     def free_denoiser(self) -> None:
         self._free(("transformer", "transformer_2", "scheduler", "vae"))
+        self._held = None
 
     def generate(
         self,
@@ -227,6 +308,7 @@ class OnePiece(BasePipeline):
         BadInput if the recipe does not fit, and whatever `on_step` raises."""
         import torch
 
+        from pipelines import lora
         from pipelines.one_piece.hooks import Replayed, hooked
         from pipelines.threads import steady_threads
 
@@ -235,6 +317,8 @@ class OnePiece(BasePipeline):
             raise BadInput("segments", i + 1, "This model makes its result in one piece.")
         self.load_denoiser(recipe)
         pipe = self._denoising_pipe(recipe)
+        self._offload_whole(pipe)
+        lora.set_strengths(pipe, recipe.loras or ())
         watch = self._watch(pipe, recipe, on_step)
         models = [self._components[name] for name in self.transformers]
         vae = self._components["vae"]
@@ -255,12 +339,22 @@ class OnePiece(BasePipeline):
         finally:
             # Also after a cancel: hooks that wait for the end of a call would meet the next one.
             pipe.maybe_free_model_hooks()
+            if self._held[1] == "model":
+                pipe.remove_all_hooks()
         frames = self.frames_of(output)
         with torch.no_grad():
             self._projection.learn(*self.samples(pipe, recipe, watch.latents, frames))
         ended = time.perf_counter()
         seconds = {"denoise": watch.ended - began, "decode": ended - watch.ended}
         return SegmentOutput(frames, {}, watch.forwards, seconds=seconds)
+
+    def _offload_whole(self, pipe: Any) -> None:
+        """Ways of offload that belong to a pipeline and not to its transformer."""
+        offload = self._held[1]
+        if offload == "model":
+            pipe.enable_model_cpu_offload(device=self.device)
+        if offload == "sequential" and not getattr(pipe.transformer, "_hf_hook", None):
+            pipe.enable_sequential_cpu_offload(device=self.device)
 
     def _watch(self, pipe: Any, recipe: Request, on_step: OnStep | None) -> Watch:
         from pipelines.one_piece.watch import Watch
@@ -311,9 +405,10 @@ class OnePiece(BasePipeline):
         if gone:
             free_memory(self.device)
 
-    def _load(self, names: Iterable[str]) -> None:
+    def _load(self, names: Iterable[str], held: tuple[Any, ...] | None = None) -> list[str]:
         """Loads what is not in memory, or is there from files that have changed since: keys are
-        made of the files on disk, and the weights in use have to be those."""
+        made of the files on disk, and the weights in use have to be those. Returns what it
+        loaded."""
         names = tuple(names)
         folders = {name: "vae" if name == VAE_ENCODER else name for name in names}
         signatures = {name: self.checkpoint.signature(folders[name]) for name in names}
@@ -321,14 +416,24 @@ class OnePiece(BasePipeline):
         self.checkpoint.check(folders[name] for name in stale)
         for name in stale:
             self._components.pop(name, None)
-            self._components[name] = self._load_component(name)
+            self._components[name] = self._load_component(name, held)
             self._signatures[name] = signatures[name]
+        return stale
 
-    def _load_component(self, name: str) -> Any:
+    def _load_component(self, name: str, held: tuple[Any, ...] | None) -> Any:
         from pipelines.components import load_component, load_decoder
 
+        weights, offload, _ = held or ("full", "none", ())
+        waits = offload in ("model", "sequential") or (
+            offload == "group" and name in self.transformers
+        )
+        device = "cpu" if waits else self.device
         if name == "vae":
-            return load_decoder(self.checkpoint, name, self.dtype_of(name), self.device)
+            return load_decoder(self.checkpoint, name, self.dtype_of(name), device)
+        if name in self.transformers:
+            from pipelines.one_piece.holding import load_transformer
+
+            return load_transformer(self.checkpoint, name, self.dtype_of(name), device, weights)
         if name == VAE_ENCODER:
             return load_component(self.checkpoint, "vae", self.dtype_of("vae"), self.device)
         return load_component(self.checkpoint, name, self.dtype_of(name), self.device)

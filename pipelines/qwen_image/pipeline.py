@@ -50,7 +50,9 @@ class QwenImage(OnePiece):
         return ("loras", "weights", "offload", "tiling", *several)
 
     def plan(self, recipe: Request) -> Plan:
-        return make_plan(recipe, self.checkpoint)
+        plan = make_plan(recipe, self.checkpoint)
+        self.check_held(recipe)
+        return plan
 
     def check_recipe(self, recipe: Request) -> None:
         check_recipe(recipe, self.checkpoint)
@@ -59,7 +61,10 @@ class QwenImage(OnePiece):
         return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe))
 
     def segment_inputs(self, recipe: Request) -> Fields:
-        return segment_inputs(recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe))
+        fields = segment_inputs(
+            recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe)
+        )
+        return {**fields, **self.held_fields(recipe)}
 
     def dtype_of(self, component: str) -> str:
         """One for all: pictures go to the codec in the dtype of the prompt's embeddings."""
@@ -125,9 +130,9 @@ class QwenImage(OnePiece):
         scheduler = self._components["scheduler"]
         return type(scheduler).from_config(scheduler.config)
 
-    def _load_component(self, name: str) -> Any:
+    def _load_component(self, name: str, held: tuple[Any, ...] | None) -> Any:
         if name != "processor":
-            return super()._load_component(name)
+            return super()._load_component(name, held)
         from pipelines.components import as_damage
         from pipelines.qwen_image.encoder import load_processor
 

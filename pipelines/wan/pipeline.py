@@ -58,7 +58,9 @@ class Wan(OnePiece):
         return tuple(found)
 
     def plan(self, recipe: Request) -> Plan:
-        return make_plan(recipe, self.checkpoint)
+        plan = make_plan(recipe, self.checkpoint)
+        self.check_held(recipe)
+        return plan
 
     def check_recipe(self, recipe: Request) -> None:
         check_recipe(recipe, self.checkpoint)
@@ -67,7 +69,10 @@ class Wan(OnePiece):
         return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe))
 
     def segment_inputs(self, recipe: Request) -> Fields:
-        return segment_inputs(recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe))
+        fields = segment_inputs(
+            recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe)
+        )
+        return {**fields, **self.held_fields(recipe)}
 
     def dtype_of(self, component: str) -> str:
         return SMALL_DTYPE if component in ("vae", "image_encoder") else self.dtype

@@ -1,0 +1,130 @@
+"""Applies what `pipelines.memory` chose: quantised loading, casts, offload."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pipelines.components import as_damage, load_component
+from pipelines.memory import Needs
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipelines.base import Request
+    from pipelines.checkpoint import Checkpoint
+
+HALF = 2
+"""Bytes of a number in half precision."""
+
+
+def needs_of(checkpoint: Checkpoint, transformers: Iterable[str], recipe: Request) -> Needs:
+    """Estimated from the sizes of files, the configs and the recipe; no weight is read.
+
+    A forward holds about a dozen tensors of its hidden size; decoding a few of a hundred channels
+    at full size, four frames at a time.
+    """
+    config = checkpoint.config("transformer")
+    hidden = config.get("num_attention_heads", 24) * config.get("attention_head_dim", 128)
+    patch = config.get("patch_size", 2)
+    area = patch * patch if isinstance(patch, int) else patch[1] * patch[2]
+    factor = checkpoint.spatial_factor
+    latent = (recipe.width // factor) * (recipe.height // factor)
+    frames = (recipe.frames - 1) // checkpoint.temporal_factor + 1
+    pixels = recipe.width * recipe.height
+    gguf = list((checkpoint.folder / "transformer").glob("*.gguf"))
+    return Needs(
+        transformers=tuple(parameters(checkpoint, name) * HALF for name in transformers),
+        vae=parameters(checkpoint, "vae") * 2 * HALF,
+        denoise=latent * frames // area * hidden * HALF * 12,
+        decode=pixels * min(4, recipe.frames) * 96 * 4 * 3,
+        gguf=gguf[0].stat().st_size if gguf else 0,
+    )
+
+
+def parameters(checkpoint: Checkpoint, component: str) -> int:
+    """Numbers in the weights of a component, by the headers of its files."""
+    from math import prod
+
+    from pipelines.safetensors_header import read_header
+
+    return sum(
+        prod(tensor["shape"])
+        for path in checkpoint.weight_files(component)
+        for tensor in read_header(path).values()
+    )
+
+
+def load_transformer(
+    checkpoint: Checkpoint, name: str, dtype: str, device: str, weights: str
+) -> torch.nn.Module:
+    """A transformer in full or quantised weights. Raises BadInput as `load_component` does."""
+    if weights in ("full", "fp8"):
+        return load_component(checkpoint, name, dtype, device)
+    import torch
+
+    module, class_name = checkpoint.class_of(name)
+    component = getattr(importlib.import_module(module), class_name)
+    folder, compute = checkpoint.folder / name, getattr(torch, dtype)
+    try:
+        if weights == "gguf":
+            from diffusers import GGUFQuantizationConfig
+
+            (file, *_) = sorted(folder.glob("*.gguf"))
+            model = component.from_single_file(
+                str(file),
+                config=str(folder),
+                quantization_config=GGUFQuantizationConfig(compute_dtype=compute),
+                torch_dtype=compute,
+            )
+        else:
+            model = component.from_pretrained(
+                folder,
+                quantization_config=_quantization(weights, compute),
+                torch_dtype=compute,
+                local_files_only=True,
+            )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
+        raise as_damage(checkpoint, name, error) from error
+    return model.eval().requires_grad_(False).to(device)
+
+
+def _quantization(weights: str, compute: torch.dtype) -> Any:
+    from importlib.util import find_spec
+
+    if find_spec("bitsandbytes"):
+        from diffusers import BitsAndBytesConfig
+
+        if weights == "int8":
+            return BitsAndBytesConfig(load_in_8bit=True)
+        return BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute
+        )
+    from diffusers import TorchAoConfig
+    from torchao.quantization import Int8WeightOnlyConfig
+
+    return TorchAoConfig(Int8WeightOnlyConfig())
+
+
+def cast(transformer: torch.nn.Module, dtype: str) -> None:
+    """Weights in fp8, each layer's raised to `dtype` while it computes."""
+    import torch
+
+    transformer.enable_layerwise_casting(
+        storage_dtype=torch.float8_e4m3fn, compute_dtype=getattr(torch, dtype)
+    )
+
+
+def offload_groups(transformer: torch.nn.Module, device: str) -> None:
+    """Blocks wait in main memory and come to `device` one after the other; on CUDA the next one
+    comes while one computes."""
+    import torch
+
+    transformer.enable_group_offload(
+        onload_device=torch.device(device),
+        offload_device=torch.device("cpu"),
+        offload_type="block_level",
+        num_blocks_per_group=1,
+        use_stream=device.startswith("cuda"),
+    )
