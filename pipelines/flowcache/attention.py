@@ -151,19 +151,24 @@ def attached(transformer: Any, session: Session) -> Iterator[None]:
 
 
 def rotary_of(transformer: Any, latents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin `[1, Fo, tokens, d]` of all latent frames of `[1, C, Fo, h, w]`."""
-    cos, sin = transformer.rope(latents)
+    """cos and sin `[1, Fo, tokens, d]` of all latent frames of `[1, C, Fo, h, w]`, where these
+    are: a transformer that is offloaded in parts has its own elsewhere between two forwards."""
+    cos, sin = (part.to(latents.device) for part in transformer.rope(latents))
     frames = latents.shape[2]
     return cos.view(1, frames, -1, cos.shape[-1]), sin.view(1, frames, -1, sin.shape[-1])
 
 
 def timestep_embedding(transformer: Any, timestep: torch.Tensor, fps: int) -> torch.Tensor:
     """What modulates the blocks, `[frames, 6 * dim]`, from timesteps `[1, frames]`: TeaCache's
-    signal (arXiv 2411.19108)."""
+    signal (arXiv 2411.19108). Computed where the weights are that it takes."""
     embedder = transformer.condition_embedder
-    features = embedder.timesteps_proj(timestep).to(embedder.time_embedder.linear_1.weight.dtype)
-    embedding = embedder.time_embedder(features).to(transformer.dtype)
-    signal = embedder.time_proj(embedder.act_fn(embedding))[0]
+    weight = embedder.time_embedder.linear_1.weight
+    if weight.device.type != "meta":
+        timestep = timestep.to(weight.device)
+    # Quantized weights are stored as whole numbers.
+    dtype = weight.dtype if weight.dtype.is_floating_point else transformer.dtype
+    embedding = embedder.time_embedder(embedder.timesteps_proj(timestep).to(dtype))
+    signal = embedder.time_proj(embedder.act_fn(embedding.to(transformer.dtype)))[0]
     if transformer.config.inject_sample_info:
         rate = torch.tensor([0 if fps == 16 else 1], device=timestep.device)
         signal = signal + transformer.fps_projection(transformer.fps_embedding(rate))

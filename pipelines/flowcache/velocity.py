@@ -209,5 +209,5 @@ class FlowVelocity:
         segment = self.segment
         frames = [self.timeline.chunks[index].start for index in chunks]
         timestep = segment.schedule.timesteps[row : row + 1, frames]
-        device = segment.branches["cond"].device
-        return timestep_embedding(segment.transformer, timestep.to(device), segment.condition.fps)
+        timestep = timestep.to(segment.branches["cond"].device)
+        return timestep_embedding(segment.transformer, timestep, segment.condition.fps)

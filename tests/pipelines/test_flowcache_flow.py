@@ -14,6 +14,7 @@ from test_flowcache_exact import BLOCKS, NOISY, STAGGERED, difference, run
 
 from pipelines.errors import BadInput
 from pipelines.flowcache import FlowCacheConfig, SkipMap, disable_flowcache, enable_flowcache
+from pipelines.flowcache.attention import rotary_of
 from pipelines.flowcache.velocity import FlowVelocity
 
 EXACT = FlowCacheConfig("exact")
@@ -122,6 +123,14 @@ def test_teacache_runs_all_chunks_or_none(pipeline, recipe):
 @pytest.mark.parametrize("fps", [16, 24])
 def test_teacache_looks_at_what_the_model_is_told_of_time_and_rate(pipeline, recipe, fps):
     run(pipeline, recipe.but(segments=1, fps=fps, **STAGGERED), TEA)
+
+
+def test_the_rotary_embedding_is_where_the_latents_are(pipeline, recipe):
+    """Between two forwards, a transformer that is offloaded in parts has it in main memory."""
+    run(pipeline, recipe.but(segments=1))
+    latents = torch.empty(1, 16, 3, 2, 4, device="meta")
+    parts = rotary_of(pipeline.components["transformer"], latents)
+    assert {part.device.type for part in parts} == {"meta"}
 
 
 def test_extrapolation_changes_reused_steps_only(pipeline, recipe, some):
