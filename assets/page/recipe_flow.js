@@ -8,8 +8,8 @@ import { fieldFor, framed, nameReset } from "./recipe_fields.js";
 const MODES = {
   off: "Everything is computed in every step.",
   exact: "Skips chunks that are finished or have not begun.",
-  flow: "Skips those too, and steps in which a chunk moves little.",
-  teacache: "As flow, but all chunks skip together. For comparison.",
+  flow: "Skips steps in which a chunk moves little, and what exact skips.",
+  teacache: "Like flow, but all chunks skip together. For comparison.",
 };
 
 export class FlowBox {
