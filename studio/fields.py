@@ -69,7 +69,7 @@ SHOWN: Mapping[str, Shown] = {
         "A chunk looks at", "flowcache", "auto: as the model does with this causal block."
     ),
     "kv_budget": Shown(
-        "Chunks in view", "flowcache", "Finished ones, kept whole; 0: all. Fewer take less memory."
+        "Chunks in view", "flowcache", "Memory for finished ones, in chunks; 0: for all of them."
     ),
 }
 
