@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from pipelines.base import OF_SOME_MODELS
 from studio.recipe import INPUT_FILES, SEVERAL_FILES, Recipe
 
 Kind = Literal["text", "integer", "number", "choice", "switch", "file", "files", "loras"]
@@ -30,7 +31,7 @@ SHOWN: Mapping[str, Shown] = {
     "model": Shown("Model", "main", "What makes the video."),
     "prompt": Shown("Prompt", "main"),
     "negative_prompt": Shown("Negative prompt", "main", "What to avoid."),
-    "image": Shown("Picture", "inputs", "The video starts from it."),
+    "image": Shown("Picture", "inputs", "What it starts from."),
     "last_image": Shown("Last picture", "inputs", "The video ends with it."),
     "references": Shown("Further pictures", "inputs", "The prompt may speak of them too."),
     "audio": Shown("Voice", "inputs", "What is spoken in the video."),
@@ -56,7 +57,7 @@ SHOWN: Mapping[str, Shown] = {
     "causal_block": Shown("Causal block", "more", "Latent frames that are made together."),
     "ar_step": Shown("Stagger", "more", "Steps a block lags behind the one before; 0: none."),
     "condition_noise": Shown("Noise at the seams", "more", "On the frames carried over, in ‰."),
-    "loras": Shown("LoRA", "inputs", "Files that change the model, each with a strength."),
+    "loras": Shown("LoRA", "more", "Files that change the model, each with a strength."),
     "weights": Shown("Weights", "more", "How the model is held; it shows in the picture."),
     "offload": Shown("Offload", "more", "What waits in main memory: less on the GPU, slower."),
     "tiling": Shown("Tiling", "more", "Codes large pictures in tiles: less memory, faint seams."),
@@ -90,6 +91,8 @@ class FieldShown:
     step: float
     group: str
     """`main`, `inputs`, `size`, `more` or `flowcache`."""
+    of_some: bool
+    """Whether only the models that name it among their extras look at it."""
     choices: tuple[Any, ...]
     default: Any
     """Where the model has none of its own."""
@@ -117,6 +120,7 @@ def _field(name: str, given: Mapping[str, Any]) -> FieldShown:
         above=about.get("exclusiveMinimum"),
         step=shown.step,
         group=shown.group,
+        of_some=name in OF_SOME_MODELS,
         choices=tuple(about.get("enum", ())),
         default=given.get("default"),
     )

@@ -7,6 +7,7 @@ import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted } f
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
 import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
 import { FlowBox } from "./recipe_flow.js";
+import { FilesField } from "./recipe_files.js";
 import { InputField, setInput } from "./recipe_inputs.js";
 import { OrderPart } from "./recipe_order.js";
 import { Presets } from "./recipe_presets.js";
@@ -67,6 +68,11 @@ class ModelField {
   }
 }
 
+function anyFieldFor(field) {
+  if (field.kind === "file") return new InputField(field);
+  return ["files", "loras"].includes(field.kind) ? new FilesField(field) : fieldFor(field);
+}
+
 class Rail {
   constructor(element) {
     this.session = new SessionRow();
@@ -77,11 +83,11 @@ class Rail {
     this.prompt = textField(fieldOf("prompt"));
     this.negative = textField(fieldOf("negative_prompt"));
     this.negativeBox = h("details", { class: "recipe-more" }, h("summary", {}, "Negative prompt"), this.negative.element);
-    this.inputs = ["image", "audio"].map((kind) => new InputField(fieldOf(kind)));
+    this.inputs = facts.fields.filter((field) => field.group === "inputs").map(anyFieldFor);
     this.segments = segmentsField(fieldOf("segments"));
     this.seed = new SeedField();
     this.size = new SizeField();
-    this.more = facts.fields.filter((field) => field.group === "more").map(fieldFor);
+    this.more = facts.fields.filter((field) => field.group === "more").map(anyFieldFor);
     this.flow = new FlowBox(this.order);
     this.wrong = h("span", { class: "recipe-wrong" });
     this.back = button("Back to the model's defaults", { class: "small", onclick: () => this.reset() });

@@ -30,6 +30,7 @@ const OF_A_CHAIN = ["segments", "fps", "frames", "overlap"];
 export function reads(model, field) {
   if (field.name === "image") return model?.takes_image ?? false;
   if (field.name === "audio") return model?.takes_audio ?? false;
+  if (field.of_some) return model?.extras.includes(field.name) ?? false;
   if (!model || ["model", "prompt", "negative_prompt"].includes(field.name)) return true;
   if (model.single_frame && OF_A_CHAIN.includes(field.name)) return false;
   if (field.group === "flowcache") return model.flowcache_modes.length > 0;

@@ -6,15 +6,14 @@ import { draft, edit, herePlace, isPlace, setField } from "./recipe_draft.js";
 import { fieldOf, modelOf, reads } from "./recipe_facts.js";
 import { toast } from "./toasts.js";
 
-const ACCEPTS = { image: "image/*", audio: "audio/*" };
-
 // Files of the library are named by their own folder and their name.
 const urlOf = (path) => `/api/inputs/${path.split(/[\\/]/).slice(-2).map(encodeURIComponent).join("/")}`;
-const nameOf = (path) => draft.files[path] ?? path.split(/[\\/]/).pop();
+export const nameOf = (path) => draft.files[path] ?? path.split(/[\\/]/).pop();
 
-// Gives a file to the draft. `kind` is "image" or "audio".
-export async function setInput(kind, file) {
-  const field = fieldOf(kind);
+// Gives a file to the draft, for the recipe field `name`: in place of the one that is there, or
+// beside the others where the field takes several.
+export async function setInput(name, file) {
+  const field = fieldOf(name);
   const model = modelOf(draft.model);
   if (!reads(model, field)) {
     toast(`${model?.name ?? draft.model} takes no ${field.label.toLowerCase()}: choose another model first.`, { bad: true });
@@ -22,15 +21,25 @@ export async function setInput(kind, file) {
   }
   const place = herePlace();
   const form = new FormData();
-  form.append("kind", kind);
+  form.append("kind", name);
   form.append("file", file);
-  const told = await post("/api/inputs", form);
+  const told = await post(`/api/inputs?kind=${name}`, form);
   if (!isPlace(place)) {
     toast(`${told.name} was not used: another session was opened before it was here.`, { bad: true });
     return;
   }
   edit({ files: { ...draft.files, [told.path]: told.name } });
-  setField(kind, told.path);
+  setField(name, field.kind === "file" ? told.path : [...listOf(name), field.kind === "loras" ? { file: told.path, strength: 1 } : told.path]);
+}
+
+export const listOf = (name) => draft.recipe[name] ?? [];
+export const ACCEPTS = { image: "image/*", last_image: "image/*", references: "image/*", audio: "audio/*", audio_2: "audio/*", loras: ".safetensors" };
+export const isSound = (name) => name.startsWith("audio");
+
+// A picture or a voice of the library, to be seen or heard.
+export function mediaOf(name, path) {
+  if (isSound(name)) return h("audio", { src: urlOf(path), controls: true, preload: "metadata", class: "recipe-player" });
+  return h("img", { src: urlOf(path), alt: `The picture ${nameOf(path)}`, class: "recipe-thumb" });
 }
 
 export class InputField {
@@ -105,11 +114,6 @@ export class InputField {
     this.control.focus();
   }
 
-  media(path) {
-    if (this.name === "image") return h("img", { src: urlOf(path), alt: `The picture ${nameOf(path)}`, class: "recipe-thumb" });
-    return h("audio", { src: urlOf(path), controls: true, preload: "metadata", class: "recipe-player" });
-  }
-
   draw(fault) {
     const path = draft.recipe[this.name] ?? null;
     if (path !== this.shown) {
@@ -117,7 +121,7 @@ export class InputField {
       this.refused = null;
       if (path) {
         setText(this.name_, nameOf(path));
-        this.filled.replaceChildren(this.media(path), this.name_, this.out);
+        this.filled.replaceChildren(mediaOf(this.name, path), this.name_, this.out);
       }
     }
     arrange(this.box, path ? [this.filled, this.zone] : [this.zone]);

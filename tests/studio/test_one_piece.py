@@ -50,7 +50,7 @@ def test_a_picture_is_a_png_that_tells_how_it_was_made(library, picture):
         assert image.format == "PNG" and image.size == (32, 32)
     opened = open_result(library, path)
     assert opened.take == take.id and opened.seeds == (3,)
-    assert opened.recipe["prompt"] == "a cat that bakes a cake"
+    assert opened.chapters[0].recipe.prompt == "a cat that bakes a cake"
 
 
 def test_another_seed_loads_no_encoder_and_a_repeat_loads_nothing(library, engine, picture, qwen):
