@@ -59,7 +59,9 @@ def skeleton(checkpoint: Checkpoint, name: str, dtype: str) -> torch.nn.Module:
     component = getattr(importlib.import_module(module), class_name)
     with torch.device("meta"):
         model = component.from_config(dict(checkpoint.config(name)))
-    return model.to(getattr(torch, dtype)).eval().requires_grad_(False)
+    # Without the warning of diffusers about modules in full precision: nothing computes here.
+    torch.nn.Module.to(model, getattr(torch, dtype))
+    return model.eval().requires_grad_(False)
 
 
 def load_decoder(checkpoint: Checkpoint, name: str, dtype: str, device: str) -> torch.nn.Module:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines import images
 from pipelines.base import Capabilities, Fields, Plan, Request, Task, Tensors
-from pipelines.one_piece.pipeline import VAE_ENCODER, OnePiece
+from pipelines.one_piece.family import VAE_ENCODER
+from pipelines.one_piece.pipeline import OnePiece
 from pipelines.wan.checkpoint import Checkpoint
 from pipelines.wan.inputs import (
     CONDITION,

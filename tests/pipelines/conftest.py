@@ -96,6 +96,23 @@ def last_picture(tmp_path) -> Path:
     return tmp_path / "last.png"
 
 
+@pytest.fixture
+def small_pictures(monkeypatch):
+    """diffusers scales every picture to edit to a million pixels, which takes minutes here."""
+    from diffusers.pipelines.qwenimage import (
+        pipeline_qwenimage_edit,
+        pipeline_qwenimage_edit_plus,
+    )
+
+    for module in (pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus):
+        scaled = module.calculate_dimensions
+        monkeypatch.setattr(
+            module,
+            "calculate_dimensions",
+            lambda area, ratio, scaled=scaled: scaled(area // 64, ratio),
+        )
+
+
 def seeded(seed: int):
     """A CPU generator."""
     import torch

@@ -17,21 +17,7 @@ from tests.fixtures.once import once
 DTYPES = ("float32", "bfloat16")
 
 
-@pytest.fixture(autouse=True)
-def small_pictures(monkeypatch):
-    """diffusers scales every picture to edit to a million pixels, which takes minutes here."""
-    from diffusers.pipelines.qwenimage import (
-        pipeline_qwenimage_edit,
-        pipeline_qwenimage_edit_plus,
-    )
-
-    for module in (pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus):
-        scaled = module.calculate_dimensions
-        monkeypatch.setattr(
-            module,
-            "calculate_dimensions",
-            lambda area, ratio, scaled=scaled: scaled(area // 64, ratio),
-        )
+pytestmark = pytest.mark.usefixtures("small_pictures")
 
 
 @pytest.fixture(params=tiny_qwen.KINDS)

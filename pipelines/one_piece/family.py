@@ -1,0 +1,88 @@
+"""What each family of models over diffusers' pipelines says about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pipelines.base import BasePipeline, Request, Task, Tensors
+from pipelines.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from pipelines.one_piece.hooks import Hooks, Source
+
+VAE_ENCODER = "vae_encoder"
+"""The whole codec, in memory for as long as pictures are encoded; `vae` is its decoder alone."""
+
+
+class Family(BasePipeline):
+    """Over diffusers' pipelines. A subclass of `OnePiece` says what follows here."""
+
+    checkpoint_class: ClassVar[type[Checkpoint]]
+    encoders: ClassVar[tuple[str, ...]]
+    """Components that only encoding needs."""
+    pipeline_classes: ClassVar[tuple[str, ...]] = ()
+    """What `_class_name` of a model_index.json may be."""
+
+    def dtype_of(self, component: str) -> str:
+        """In which dtype a component runs."""
+        raise NotImplementedError
+
+    def components_for(self, part: str) -> tuple[str, ...]:
+        """What encoding this part needs, `VAE_ENCODER` among them."""
+        raise NotImplementedError
+
+    def pipe_class(self, recipe: Request) -> Any:
+        """The class of diffusers that makes this recipe."""
+        raise NotImplementedError
+
+    def pipe_config(self) -> dict[str, Any]:
+        """What that class is told beside its components."""
+        return {}
+
+    def hooks(self, pipe: Any, recipe: Request, source: Source) -> Hooks:
+        """The functions that stand in for the encoders."""
+        raise NotImplementedError
+
+    def arguments(self, recipe: Request, inputs: Tensors | None) -> dict[str, Any]:
+        """What diffusers is called with; without `inputs` for encoding, which reads the files."""
+        raise NotImplementedError
+
+    def scheduler_for(self, recipe: Request) -> Any:
+        """A fresh scheduler as this recipe wants it."""
+        raise NotImplementedError
+
+    def estimate(
+        self, pipe: Any, recipe: Request, before: Any, after: torch.Tensor, i: int
+    ) -> torch.Tensor:
+        """See `pipelines.one_piece.watch.Estimate`."""
+        raise NotImplementedError
+
+    def frames_of(self, output: Any) -> np.ndarray:
+        """uint8 `[n, H, W, 3]` of what diffusers gave with `output_type="np"`."""
+        raise NotImplementedError
+
+    def samples(
+        self, pipe: Any, recipe: Request, latents: torch.Tensor, frames: np.ndarray
+    ) -> tuple[torch.Tensor, np.ndarray]:
+        """Latents `[C, n, h, w]` and one frame `[n, H, W, 3]` for each, for a preview to learn."""
+        raise NotImplementedError
+
+    def check_recipe(self, recipe: Request) -> None:
+        """Raises BadInput as `plan` does, but leaves files alone."""
+        raise NotImplementedError
+
+    @classmethod
+    def tasks_of(cls, checkpoint: Any) -> tuple[Task, ...]:
+        raise NotImplementedError
+
+    @classmethod
+    def defaults_of(cls, checkpoint: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @classmethod
+    def extras_of(cls, checkpoint: Any) -> tuple[str, ...]:
+        """The fields of `OF_SOME_MODELS` that this checkpoint looks at."""
+        raise NotImplementedError
