@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import json
 
@@ -15,6 +16,7 @@ from test_flowcache_exact import BLOCKS, NOISY, STAGGERED, difference, run
 from pipelines.errors import BadInput
 from pipelines.flowcache import FlowCacheConfig, SkipMap, disable_flowcache, enable_flowcache
 from pipelines.flowcache.attention import rotary_of
+from pipelines.flowcache.store import ChunkStore
 from pipelines.flowcache.velocity import FlowVelocity
 
 EXACT = FlowCacheConfig("exact")
@@ -280,6 +282,25 @@ def test_after_a_cancel_it_starts_afresh(pipeline, recipe, some):
     with pytest.raises(Cancelled):
         run(pipeline, recipe.but(**EIGHT), SOME, on_step=stop)
     assert_same(run(pipeline, recipe.but(**EIGHT), SOME), some)
+
+
+def test_keys_and_values_are_gone_with_their_segment(pipeline, recipe):
+    held = []
+
+    def look(step):
+        held.append(stores())
+        if step.step == 3:
+            raise Cancelled
+
+    def stores() -> int:
+        return sum(isinstance(thing, ChunkStore) for thing in gc.get_objects())
+
+    run(pipeline, recipe.but(segments=1, **STAGGERED), SOME)
+    assert stores() == 0
+    with pytest.raises(Cancelled):
+        run(pipeline, recipe.but(segments=1, **STAGGERED), SOME, on_step=look)
+    gc.collect()
+    assert held[-1] > 0 and stores() == 0
 
 
 def test_after_a_failure_inside_the_model_the_transformer_is_whole(pipeline, recipe, some):
