@@ -3,12 +3,16 @@
 export function seconds(value) {
   if (value === null || value === undefined) return "";
   if (value < 1) return "under 1 s";
-  if (value < 60) return `${Math.round(value)} s`;
-  const minutes = Math.floor(value / 60);
-  const rest = Math.round(value % 60);
+  const whole = Math.round(value);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  const rest = whole % 60;
   if (minutes < 60) return `${minutes} min ${String(rest).padStart(2, "0")} s`;
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
+
+// A time that is only expected.
+export const roughly = (value) => (value < 1 ? seconds(value) : `about ${seconds(value)}`);
 
 export function bytes(value) {
   if (value === null || value === undefined) return "";

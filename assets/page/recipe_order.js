@@ -1,7 +1,7 @@
 // The main button: what it would make, what that costs, and the order itself.
 import { estimate, post } from "./api.js";
 import { h, setText } from "./dom.js";
-import { seconds } from "./format.js";
+import { roughly } from "./format.js";
 import { checked } from "./recipe_check.js";
 import { carryTo, draft, edit, isHome, seedText, valueOf } from "./recipe_draft.js";
 import { fieldOf, modelOf } from "./recipe_facts.js";
@@ -79,7 +79,7 @@ export class OrderPart {
     const parts = [];
     if (one && one.new === 0 && one.copies === 1) parts.push("already made: comes back at once");
     else {
-      if (one?.seconds) parts.push(`about ${seconds(one.seconds)}`);
+      if (one?.seconds) parts.push(roughly(one.seconds));
       if (one?.reused) parts.push(`${one.reused} of ${one.segments} segments are there already`);
       if (wait) parts.push(wait);
     }

@@ -2,7 +2,7 @@
 import { estimate, post } from "./api.js";
 import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
-import { range, seconds } from "./format.js";
+import { range, roughly } from "./format.js";
 import { SkipMap } from "./skipmap.js";
 import { poll, set, store, takeOf, together } from "./store.js";
 import { toast } from "./toasts.js";
@@ -115,7 +115,7 @@ export class ActionBar {
     const time = this.estimate?.seconds;
     const many = this.copies > 1 ? `, ${this.copies} seeds` : "";
     if (this.estimate?.new === 0) return `${what}${kept}: made before, comes back at once`;
-    return `${what}${kept}${many}${time ? `, about ${seconds(time)}` : ""}`;
+    return `${what}${kept}${many}${time ? `, ${roughly(time)}` : ""}`;
   }
 
   note() {
