@@ -6,8 +6,8 @@ import torch
 from diffusers.models.normalization import FP32LayerNorm
 from torch import nn
 
-WINDOW = 5
-"""Features around a frame: two before, its own, two after."""
+from pipelines.infinitetalk.windows import WINDOW
+
 VAE_SCALE = 4
 """Frames of a latent frame, except the first, which is one frame."""
 GROUP_WINDOW = WINDOW // 2 + 1 + (VAE_SCALE - 2) + WINDOW // 2 + 1

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 from pipelines import checkpoint
 from pipelines.checkpoint import read_json
 from pipelines.errors import BadInput, ModelMissing
+from pipelines.infinitetalk.published import model_config, shapes_in
 from pipelines.safetensors_header import safetensors_problem
 
 TEXT = ("tokenizer", "text_encoder")
@@ -138,7 +139,21 @@ class Checkpoint(checkpoint.Checkpoint):
             return super().config(component)
         if component == "audio_encoder":
             return read_json(self.folder_of(component) / "config.json")
+        if component == "transformer":
+            return self._transformer_config
         return self.base.config(component)
+
+    @cached_property
+    def _transformer_config(self) -> Mapping[str, Any]:
+        layers = int(self.config("audio_encoder")["num_hidden_layers"])
+        return model_config(self.base_config, shapes_in(self.audio_weights), layers)
+
+    def weight_files(self, component: str) -> list[Path]:
+        if not self.published:
+            return super().weight_files(component)
+        if component == "transformer":
+            return [*self.base_files, self.audio_weights]
+        return self.base.weight_files(component)
 
     def content(self, component: str) -> Any:
         """What a key hashes for a component: paths."""
@@ -151,7 +166,7 @@ class Checkpoint(checkpoint.Checkpoint):
         if not self.published:
             return super().signature(component)
         if component == "transformer":
-            files = [*self.base_files, self.audio_weights]
+            files = self.weight_files(component)
         else:
             files = sorted(p for p in self.folder_of(component).rglob("*") if p.is_file())
         stats = [(path.name, path.stat()) for path in files]
@@ -165,10 +180,10 @@ class Checkpoint(checkpoint.Checkpoint):
         own = {"transformer", "audio_encoder"}
         self.base.check([name for name in chosen if name not in own])
         if "transformer" in chosen:
-            _ = self.base_config
-            for path in (*self.base_files, self.audio_weights):
+            for path in self.weight_files("transformer"):
                 if problem := safetensors_problem(path):
                     raise self.damage(path.name, problem)
+            self.config("transformer")
         if "audio_encoder" in chosen:
             self.config("audio_encoder")
             folder = self.folder_of("audio_encoder")
@@ -179,14 +194,12 @@ class Checkpoint(checkpoint.Checkpoint):
     @cached_property
     def text_len(self) -> int:
         """Tokens that prompts are padded to."""
-        if self.published:
-            return int(self.base_config.get("text_len") or 512)
         return int(self.config("transformer").get("text_len", 512))
 
     @cached_property
     def sees_picture(self) -> bool:
         """Whether the transformer takes CLIP tokens of the picture."""
-        return self.published or self.config("transformer").get("image_dim", 1280) is not None
+        return self.config("transformer").get("image_dim", 1280) is not None
 
     @cached_property
     def normalises_voice(self) -> bool:

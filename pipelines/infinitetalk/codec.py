@@ -11,8 +11,9 @@ class VaeCodec:
     """AutoencoderKLWan, or a codec with its interface. No random numbers: the mode of the posterior
     is taken, as in the published code."""
 
-    def __init__(self, vae: torch.nn.Module) -> None:
+    def __init__(self, vae: torch.nn.Module, tiled: bool = False) -> None:
         self.vae = vae
+        vae.use_tiling = tiled
 
     def encode(self, video: torch.Tensor) -> torch.Tensor:
         """`[1, 3, 1 + 4k, H, W]` in -1..1 -> fp32 `[1, C, 1 + k, h, w]`, mean 0 and deviation 1."""

@@ -11,7 +11,10 @@ FRAMES, OVERLAP, FPS = 81, 9, 25
 AS_LONG_AS_THE_VOICE = 1000
 """Segments at most."""
 
-EXTRAS = ("audio_2", "faces", "audio_scale", "color_correction", "apg")
+EXTRAS = (
+    *("audio_2", "faces", "audio_scale", "color_correction", "apg"),
+    *("loras", "weights", "offload", "tiling"),
+)
 """Recipe fields that other models do not look at."""
 
 PUBLISHED = {
@@ -29,6 +32,9 @@ PUBLISHED = {
     "apg": APG,
     "audio_2": None,
     "faces": "",
+    "weights": "auto",
+    "offload": "auto",
+    "tiling": "auto",
 }
 
 

@@ -31,7 +31,7 @@ FIT = "upright, on white, covered and centre-cropped, bilinear"
 
 
 def encoder_inputs(
-    recipe: Request, checkpoint: Checkpoint, dtype: str, device: str
+    recipe: Request, checkpoint: Checkpoint, dtype: str, device: str, tiled: bool
 ) -> dict[str, Fields]:
     """The prompts; the picture, for CLIP and for the codec; each voice; and, of two persons, where
     they are. Each but the last two is of use under any seed, voice or prompt."""
@@ -63,6 +63,7 @@ def encoder_inputs(
         "frames": recipe.frames,
         **{name: checkpoint.content(name) for name in eyes},
         "image_dtype": SMALL_DTYPE,
+        "image_tiled": tiled,
         **versions(device, "torch", "diffusers", "transformers", "pillow"),
     }
     voices = voices_of(recipe)
@@ -83,7 +84,9 @@ def encoder_inputs(
     return parts
 
 
-def segment_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: str) -> Fields:
+def segment_inputs(
+    recipe: Request, checkpoint: Checkpoint, dtype: str, device: str, tiled: bool
+) -> Fields:
     given = strengths(recipe)
     return {
         "family": FAMILY,
@@ -97,6 +100,7 @@ def segment_inputs(recipe: Request, checkpoint: Checkpoint, dtype: str, device: 
         "vae": checkpoint.content("vae"),
         "dtype": dtype,
         "vae_dtype": SMALL_DTYPE,
+        "vae_tiled": tiled,
         **versions(device, "torch", "diffusers"),
     }
 

@@ -6,14 +6,12 @@ torch, diffusers and transformers are imported where a stage first needs them, n
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.base import (
-    BasePipeline,
     Capabilities,
     Fields,
     OnStep,
@@ -24,10 +22,11 @@ from pipelines.base import (
     Tensors,
 )
 from pipelines.errors import BadInput
-from pipelines.infinitetalk.checkpoint import DENOISER, PICTURE, TEXT, VOICE, Checkpoint
-from pipelines.infinitetalk.defaults import EXTRAS, defaults
+from pipelines.infinitetalk.checkpoint import Checkpoint
+from pipelines.infinitetalk.defaults import EXTRAS
 from pipelines.infinitetalk.endings import most_kept
-from pipelines.infinitetalk.inputs import SMALL_DTYPE, encoder_inputs, segment_inputs
+from pipelines.infinitetalk.held import HeldTalk
+from pipelines.infinitetalk.inputs import encoder_inputs, segment_inputs
 from pipelines.infinitetalk.plan import (
     check_recipe,
     latent_frames,
@@ -45,11 +44,8 @@ if TYPE_CHECKING:
     from pipelines.one_piece.watch import Watch
     from pipelines.preview import Projection
 
-OF_PART = {"image": PICTURE, "audio": VOICE, "audio_2": VOICE, "faces": ()}
-"""What encoding a part needs; the prompts need the text encoder."""
 
-
-class InfiniteTalk(BasePipeline):
+class InfiniteTalk(HeldTalk):
     """A picture and one or two voices. Segment i starts from the latents of the last M frames of
     segment i - 1, encoded anew, and from nothing else of it."""
 
@@ -62,84 +58,24 @@ class InfiniteTalk(BasePipeline):
     pipeline_classes: ClassVar[tuple[str, ...]] = Checkpoint.pipelines
     """What `_class_name` of a model_index.json may be."""
 
-    def __init__(
-        self, checkpoint: Checkpoint, dtype: str | torch.dtype | None, device: str | None
-    ) -> None:
-        self.checkpoint = checkpoint
-        self._wanted = (dtype, device)
-        self._components: dict[str, Any] = {}
-        self._signatures: dict[str, Any] = {}
-
-    @classmethod
-    def open(
-        cls,
-        folder: Path,
-        dtype: str | torch.dtype | None = None,
-        device: str | None = None,
-    ) -> InfiniteTalk:
-        """Reads model_index.json of a folder, and no weights.
-
-        By default bfloat16 on CUDA where there is one, otherwise float32 on the CPU. Raises
-        BadInput for a folder of another kind, ModelMissing for one whose parts are not here.
-        """
-        return cls(Checkpoint.read(folder), dtype, device)
-
-    @classmethod
-    def describe(cls, folder: Path) -> tuple[tuple[Task, ...], dict[str, Any]]:
-        """(tasks, recipe defaults) of a checkpoint that no catalogue knows, from its configs.
-
-        Reads all of the folder but the weights; raises BadInput naming what is missing or damaged.
-        """
-        checkpoint = Checkpoint.read(folder)
-        checkpoint.check()
-        return cls.capabilities.tasks, defaults(checkpoint)
-
-    @property
-    def loaded(self) -> frozenset[str]:
-        return frozenset(self._components)
-
-    @property
-    def components(self) -> Mapping[str, Any]:
-        """What is in memory, by name: for what attaches to a model from outside."""
-        return MappingProxyType(self._components)
-
-    @cached_property
-    def _placement(self) -> tuple[str, str]:
-        from pipelines.components import resolve
-
-        return resolve(*self._wanted)
-
-    @property
-    def dtype(self) -> str:
-        return self._placement[0]
-
-    @property
-    def device(self) -> str:
-        return self._placement[1]
-
     def plan(self, recipe: Request) -> Plan:
-        return make_plan(recipe, self.checkpoint)
+        plan = make_plan(recipe, self.checkpoint)
+        self.check_held(recipe)
+        return plan
+
+    def check_recipe(self, recipe: Request) -> None:
+        check_recipe(recipe, self.checkpoint)
 
     def most_kept(self, kept: Request, asked: Request) -> int:
         return most_kept(kept, asked)
 
     def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
-        return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device)
+        return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe))
 
     def segment_inputs(self, recipe: Request) -> Fields:
-        return segment_inputs(recipe, self.checkpoint, self.dtype, self.device)
-
-    def load_encoders(self, parts: Collection[str]) -> None:
-        """The transformer leaves the memory first, if it is there: it and the encoders are each as
-        large as machines have room for."""
-        needed = [name for part in parts for name in OF_PART.get(part, TEXT)]
-        chosen = [name for name in dict.fromkeys(needed) if self._uses(name)]
-        if not set(chosen) <= self.loaded:
-            self._free(["transformer"])
-        self._load(chosen)
-
-    def free_encoders(self) -> None:
-        self._free((*TEXT, "image_encoder", *VOICE))
+        tiled = self.tiled(recipe)
+        fields = segment_inputs(recipe, self.checkpoint, self.dtype, self.device, tiled)
+        return {**fields, **self.held_fields(recipe)}
 
     def encode(self, recipe: Request, parts: Collection[str]) -> dict[str, Tensors]:
         """`embeds` `[tokens, dim]` of the prompts, without padding; of the picture `pixels`,
@@ -152,18 +88,11 @@ class InfiniteTalk(BasePipeline):
         outputs: dict[str, Tensors] = {}
         for part in parts:
             self.load_encoders([part])
-            models = [self._components.get(name) for name in OF_PART.get(part, TEXT)]
+            models = [self._components[name] for name in self.components_for(part)]
             models = [model for model in models if hasattr(model, "parameters")]
             with torch.no_grad(), steady_threads(*models):
                 outputs[part] = self._encoded(recipe, part)
         return outputs
-
-    def load_denoiser(self, recipe: Request | None = None) -> None:
-        self.free_encoders()
-        self._load(DENOISER)
-
-    def free_denoiser(self) -> None:
-        self._free(DENOISER)
 
     def generate(
         self,
@@ -181,6 +110,7 @@ class InfiniteTalk(BasePipeline):
         """
         import torch
 
+        from pipelines import lora
         from pipelines.infinitetalk import denoise
         from pipelines.infinitetalk.codec import VaeCodec
         from pipelines.infinitetalk.encoders import as_video
@@ -196,41 +126,42 @@ class InfiniteTalk(BasePipeline):
             raise BadInput("segments", i + 1, f"This voice takes {chain.segments}.")
         motion = self._motion(recipe, inputs, i, boundary)
         self.load_denoiser(recipe)
-        transformer, vae = self._components["transformer"], self._components["vae"]
-        given = strengths(recipe)
-        watch = self._watch(recipe, on_step)
+        if recipe.loras:
+            lora.set_strengths(self.denoising_pipe(recipe), recipe.loras)
+        given, watch = strengths(recipe), self._watch(recipe, on_step)
+        small = steady_threads(self._components["transformer"], self._components["vae"])
         began = time.perf_counter()
-        with torch.inference_mode(), steady_threads(transformer, vae), watch.inside(transformer):
-            noise = torch.randn(inputs["image_condition"].shape, generator=generator)
-            guidance = Guidance(given.text, given.audio, given.apg)
-            latents = denoise.denoise(
-                denoise.Denoiser(transformer, self._condition(recipe, inputs, i), guidance),
-                noise.to(self.device),
-                motion.to(self.device),
-                denoise.timesteps_of(recipe.steps, recipe.shift),
-                lambda n, clean: watch.on_step_end(None, n - 1, None, {"latents": clean}),
-            )
-            if self.device.startswith("cuda"):
-                torch.cuda.synchronize()
+        with torch.no_grad(), small:
+            with self.at_work("transformer") as transformer, watch.inside(transformer):
+                noise = torch.randn(inputs["image_condition"].shape, generator=generator)
+                guidance = Guidance(given.text, given.audio, given.apg)
+                latents = denoise.denoise(
+                    denoise.Denoiser(transformer, self._condition(recipe, inputs, i), guidance),
+                    noise.to(self.device),
+                    motion.to(self.device),
+                    denoise.timesteps_of(recipe.steps, recipe.shift),
+                    lambda n, clean: watch.on_step_end(None, n - 1, None, {"latents": clean}),
+                )
+                if self.device.startswith("cuda"):
+                    torch.cuda.synchronize()
             denoised = time.perf_counter()
-            video, next_motion = denoise.finish(
-                VaeCodec(vae),
-                latents,
-                as_video(inputs["image_pixels"]).to(self.device),
-                recipe.overlap,
-                given.colours,
-            )
-            first, end = chain.new_frames(i)
-            dropped = recipe.overlap if i else 0
-            every_new = denoise.pixels_of(video[:, :, dropped:])
-            factor = self.checkpoint.temporal_factor
-            self._projection.learn(*sample(latents, every_new, dropped, factor))
-            next_boundary = {"latents": next_motion.cpu().clone()}
+            with self.at_work("vae") as vae:
+                video, next_motion = denoise.finish(
+                    VaeCodec(vae, self.tiled(recipe)),
+                    latents,
+                    as_video(inputs["image_pixels"]).to(self.device),
+                    recipe.overlap,
+                    given.colours,
+                )
+        first, end = chain.new_frames(i)
+        dropped = recipe.overlap if i else 0
+        every_new = denoise.pixels_of(video[:, :, dropped:])
+        factor = self.checkpoint.temporal_factor
+        self._projection.learn(*sample(latents, every_new, dropped, factor))
         decoded = time.perf_counter()
         return SegmentOutput(
             every_new[: end - first],
-            # Cloned once more: a tensor made in inference mode would stay one.
-            {name: tensor.clone() for name, tensor in next_boundary.items()},
+            {"latents": next_motion.cpu()},
             watch.forwards,
             seconds={"denoise": denoised - began, "decode": decoded - denoised},
         )
@@ -242,13 +173,13 @@ class InfiniteTalk(BasePipeline):
 
         checkpoint, own = self.checkpoint, self._components
         if part == "image":
-            processor = checkpoint.config("image_processor") if self._sees() else {}
+            processor = checkpoint.config("image_processor") if self.sees else {}
             return encoders.encode_picture(
                 Path(recipe.image),
                 video_size(recipe),
                 recipe.frames,
-                VaeCodec(own["vae"]),
-                own["image_encoder"] if self._sees() else None,
+                VaeCodec(own["vae"], self.tiled(recipe)),
+                own["image_encoder"] if self.sees else None,
                 processor,
             )
         if part == "faces":
@@ -266,16 +197,6 @@ class InfiniteTalk(BasePipeline):
             own["tokenizer"], own["text_encoder"], getattr(recipe, part), checkpoint.text_len
         )
         return {"embeds": embeds}
-
-    def _sees(self) -> bool:
-        return self._uses("image_encoder")
-
-    def _uses(self, component: str) -> bool:
-        """Whether a component is loaded at all: a processor is only its config, and a transformer
-        may take no CLIP tokens."""
-        if component == "image_encoder":
-            return self.checkpoint.sees_picture
-        return component != "image_processor"
 
     def _motion(
         self, recipe: Request, inputs: Tensors, i: int, boundary: Tensors | None
@@ -330,24 +251,3 @@ class InfiniteTalk(BasePipeline):
 
         matrix = np.asarray(self.checkpoint.config("vae").get("latents_rgb") or [])
         return Projection(matrix if matrix.any() else None)
-
-    def _free(self, names: Iterable[str]) -> None:
-        from pipelines.components import free_memory
-
-        for name in names:
-            self._components.pop(name, None)
-            self._signatures.pop(name, None)
-        free_memory(self.device)
-
-    def _load(self, names: Iterable[str]) -> None:
-        """Loads what is not in memory, or is there from files that have changed since."""
-        from pipelines.infinitetalk.components import load
-
-        signatures = {name: self.checkpoint.signature(name) for name in names}
-        stale = [name for name in signatures if self._signatures.get(name) != signatures[name]]
-        self.checkpoint.check(stale)
-        for name in stale:
-            self._components.pop(name, None)
-            dtype = self.dtype if name in ("transformer", "text_encoder") else SMALL_DTYPE
-            self._components[name] = load(self.checkpoint, name, dtype, self.device)
-            self._signatures[name] = signatures[name]

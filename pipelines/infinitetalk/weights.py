@@ -14,12 +14,10 @@ import torch
 from safetensors import safe_open
 
 from pipelines.errors import BadInput
-from pipelines.infinitetalk.audio_tokens import WINDOW
 from pipelines.infinitetalk.names import AUDIO_NAMES, from_published, is_published
+from pipelines.infinitetalk.published import Shapes, model_config, shapes_in
 from pipelines.infinitetalk.transformer import InfiniteTalkTransformer3DModel
-from pipelines.safetensors_header import read_header
 
-Shapes = Mapping[str, Sequence[int]]
 _IGNORED = "norm_added_q"
 """In some copies of the base in the diffusers layout; diffusers leaves it out as well."""
 
@@ -38,7 +36,7 @@ def load_transformer(
     What diffusers keeps in float32 for Wan stays in float32. Raises BadInput naming the file and
     the tensor where one is missing, of another shape, or not known.
     """
-    headers = {path: _shapes(path) for path in (*base_files, audio_file)}
+    headers = {path: shapes_in(path) for path in (*base_files, audio_file)}
     model = skeleton(base_config, headers[audio_file], audio_blocks)
     sources = _sources(headers, audio_file, model)
     weights: dict[str, torch.Tensor] = {}
@@ -59,7 +57,7 @@ def skeleton(
     """The model of these sizes without memory behind its weights (on the meta device)."""
     with torch.device("meta"):
         return InfiniteTalkTransformer3DModel(
-            **_base_sizes(base_config), **_audio_sizes(audio_shapes, audio_blocks)
+            **model_config(base_config, audio_shapes, audio_blocks)
         )
 
 
@@ -106,55 +104,6 @@ def _sources(
         path = audio_file if AUDIO_NAMES.fullmatch(missing[0]) else base[0]
         raise _refusal(path, f"and its kin lack {missing[0]}, one of {len(missing)} tensors")
     return sources
-
-
-def _base_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes from a config of diffusers' WanTransformer3DModel, or of the published layout."""
-    if "num_attention_heads" not in config:
-        return {
-            "num_attention_heads": config["num_heads"],
-            "attention_head_dim": config["dim"] // config["num_heads"],
-            "in_channels": config["in_dim"],
-            "out_channels": config["out_dim"],
-            "ffn_dim": config["ffn_dim"],
-            "freq_dim": config.get("freq_dim", 256),
-            "num_layers": config["num_layers"],
-            "text_dim": config.get("text_dim", 4096),
-            "text_len": config.get("text_len", 512),
-            "image_dim": config.get("image_dim", 1280),
-            "eps": config.get("eps", 1e-6),
-        }
-    taken = (
-        "num_attention_heads", "attention_head_dim", "in_channels", "out_channels", "ffn_dim",
-        "freq_dim", "num_layers", "text_dim", "image_dim", "eps", "rope_max_seq_len", "text_len",
-    )  # fmt: skip
-    return {name: config[name] for name in taken if name in config}
-
-
-def _audio_sizes(shapes: Shapes, blocks: int) -> dict[str, int]:
-    try:
-        intermediate, values = shapes["audio_proj.proj1.weight"]
-        output = shapes["audio_proj.norm.weight"][0]
-        tokens = shapes["audio_proj.proj3.weight"][0] // output
-    except KeyError as error:
-        raise BadInput("model", "audio weights", f"They have no {error.args[0]}.") from None
-    if values % (WINDOW * blocks):
-        fix = f"They hear {values} values a frame, which {blocks} layers of {WINDOW} cannot give."
-        raise BadInput("model", "audio weights", fix)
-    return {
-        "audio_blocks": blocks,
-        "audio_channels": values // (WINDOW * blocks),
-        "intermediate_dim": intermediate,
-        "audio_output_dim": output,
-        "context_tokens": tokens,
-    }
-
-
-def _shapes(path: Path) -> Shapes:
-    try:
-        return {name: tensor["shape"] for name, tensor in read_header(path).items()}
-    except ValueError as error:
-        raise _refusal(path, str(error)) from None
 
 
 def _dtype_of(name: str, dtype: torch.dtype) -> torch.dtype:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SAMPLE_RATE = 16_000
 REACH = 2
 """Features before and after that of the frame itself."""
+WINDOW = 2 * REACH + 1
 
 
 def frames_of(samples: int, fps: int) -> int:

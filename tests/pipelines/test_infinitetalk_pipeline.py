@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import Lora, encode, seeded
 from conftest import Recipe as AnyRecipe
-from conftest import encode, seeded
 from PIL import Image
+from safetensors.torch import save_file
 
 from pipelines.errors import BadInput, ModelMissing
 from pipelines.infinitetalk import InfiniteTalk
@@ -414,3 +415,81 @@ def test_settings_to_start_from_fit_the_checkpoint(folder):
     tasks, defaults = InfiniteTalk.describe(folder)
     assert [str(task) for task in tasks] == ["S2V"]
     assert (defaults["frames"], defaults["overlap"], defaults["fps"]) == (81, 9, 25)
+
+
+def test_a_lora_for_wan_changes_the_video_by_its_strength(talk, asked, given, whole, tmp_path):
+    path = tmp_path / "distilled.safetensors"
+    generator = seeded(0)
+    weights = {}
+    for layer in ("self_attn.q", "cross_attn.k", "ffn.0"):
+        rows = 128 if layer == "ffn.0" else 64
+        name = f"diffusion_model.blocks.0.{layer}"
+        weights[f"{name}.lora_A.weight"] = torch.randn(4, 64, generator=generator)
+        weights[f"{name}.lora_B.weight"] = torch.randn(rows, 4, generator=generator)
+    save_file(weights, path)
+
+    def made(strength: float):
+        recipe = asked.but(loras=(Lora(str(path), strength),))
+        talk.plan(recipe)
+        return talk.generate(recipe, given, 0, None, seeded(1)).frames
+
+    assert not np.array_equal(made(1.0), whole[0].frames)
+    assert not np.array_equal(made(1.0), made(0.5))
+    assert np.abs(made(0.0).astype(int) - whole[0].frames).max() <= 1
+    plain = talk.generate(asked, given, 0, None, seeded(1))
+    assert_same(plain, whole[0])
+    fields = [talk.segment_inputs(asked.but(loras=(Lora(str(path), s),))) for s in (1.0, 0.5)]
+    assert fields[0] != fields[1] != talk.segment_inputs(asked)
+
+
+def test_a_lora_that_does_not_fit_is_refused_before_anything_is_loaded(talk, asked, tmp_path):
+    path = tmp_path / "other.safetensors"
+    name = "diffusion_model.blocks.7.self_attn.q"
+    save_file(
+        {f"{name}.lora_A.weight": torch.ones(4, 64), f"{name}.lora_B.weight": torch.ones(64, 4)},
+        path,
+    )
+    assert refusal(talk, asked.but(loras=(Lora(str(path)),))).field == "loras"
+    assert refusal(talk, asked.but(loras=(Lora("nothing"),))).field == "loras"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("weights", "nf4"), ("offload", "sequential"), ("offload", "group")]
+)
+def test_ways_of_holding_it_that_cannot_be_are_refused(talk, asked, field, value):
+    """Group offload only because there is no GPU here to keep free."""
+    assert refusal(talk, asked.but(**{field: value})).field == field
+
+
+def test_weights_in_fp8_make_another_video_and_another_key(talk, asked, given, whole):
+    recipe = asked.but(weights="fp8")
+    assert talk.segment_inputs(recipe) != talk.segment_inputs(asked)
+    assert talk.encoder_inputs(recipe) == talk.encoder_inputs(asked)
+    frames = talk.generate(recipe, given, 0, None, seeded(1)).frames
+    assert not np.array_equal(frames, whole[0].frames)
+    stored = talk.components["transformer"].blocks[0].audio_cross_attn.q_linear.weight
+    assert stored.dtype == torch.float8_e4m3fn
+    assert_same(talk.generate(asked, given, 0, None, seeded(1)), whole[0])
+
+
+@pytest.mark.parametrize("offload", ["group", "model"])
+def test_what_waits_in_main_memory_makes_the_same_video(talk, asked, given, whole, offload):
+    """On the CPU as the device that blocks come to: what is tested is that they come and go."""
+    from pipelines.one_piece import holding
+
+    talk.free_denoiser()
+    talk.load_denoiser(asked)
+    if offload == "group":
+        holding.offload_groups(talk.components["transformer"], "cpu")
+    else:
+        talk._held = (talk._held[0], "model", talk._held[2])
+    assert_same(talk.generate(asked, given, 0, None, seeded(1)), whole[0])
+    talk.free_denoiser()
+
+
+def test_tiles_are_in_the_key_of_what_is_coded_in_them(talk, asked, whole):
+    assert changed(talk, asked, tiling="on") == {"image"}
+    assert talk.segment_inputs(asked.but(tiling="on")) != talk.segment_inputs(asked)
+    tiled = asked.but(tiling="on")
+    outputs = talk.generate(tiled, encode(talk, tiled), 0, None, seeded(1))
+    assert talk.components["vae"].use_tiling and outputs.frames.shape == whole[0].frames.shape
