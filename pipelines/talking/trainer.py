@@ -33,12 +33,8 @@ class BatchKind:
     share: float
 
 
-KINDS = (
-    BatchKind(1, 9, 8, 0.4),
-    BatchKind(1, 5, 12, 0.25),
-    BatchKind(2, 9, 8, 0.2),
-    BatchKind(2, 5, 12, 0.15),
-)
+# Whole segments: of shorter ones the known frames would be too large a share.
+KINDS = (BatchKind(1, 9, 8, 0.72), BatchKind(2, 9, 8, 0.28))
 
 
 @dataclass(frozen=True)
