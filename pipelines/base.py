@@ -64,6 +64,8 @@ class LoraFile(Protocol):
     file: str
     """A path, or `org/name/file.safetensors` in the hub's cache."""
     strength: float
+    part: str
+    """Of two transformers the one for `high` or `low` noise, or `both`."""
 
 
 class Request(Protocol):

@@ -50,7 +50,9 @@ def key_fields(loras: Sequence[LoraFile] | None) -> Fields:
         return {}
     from importlib.metadata import version
 
-    told = [{"file": path_of(lora.file), "strength": lora.strength} for lora in loras]
+    told = [
+        {"file": path_of(lora.file), "strength": lora.strength, "part": lora.part} for lora in loras
+    ]
     return {"loras": told, "peft": version("peft")}
 
 
@@ -63,6 +65,9 @@ def check_fits(
     other than diffusers use; `transformers` (by component name) may be skeletons.
     """
     for lora in loras:
+        if lora.part != "both" and len(transformers) == 1:
+            fix = "This model has one transformer: leave the part out."
+            raise BadInput("loras", f"{lora.file} ({lora.part})", fix)
         path = path_of(lora.file)
         matrices = _matrices(lora.file, path, pipe_class)
         for key, (name, module, which, shape) in matrices.items():
@@ -133,22 +138,26 @@ def _problem(
 def load(pipe: Any, loras: Sequence[LoraFile]) -> None:
     """Puts the LoRAs onto the transformers of a diffusers pipeline, each under a name of its own.
 
-    With two transformers each LoRA goes onto both.
+    With two transformers each LoRA goes onto both, unless it is for one of them.
     """
     from safetensors.torch import load_file
 
+    two = getattr(pipe, "transformer_2", None) is not None
     for n, lora in enumerate(loras):
         state = load_file(path_of(lora.file))
-        pipe.load_lora_weights(dict(state), adapter_name=_name(n))
-        if getattr(pipe, "transformer_2", None) is not None:
+        if lora.part != "low":
+            pipe.load_lora_weights(dict(state), adapter_name=_name(n))
+        if two and lora.part != "high":
             pipe.load_lora_weights(dict(state), adapter_name=_name(n), load_into_transformer_2=True)
 
 
 def set_strengths(pipe: Any, loras: Sequence[LoraFile]) -> None:
     """How much of each loaded LoRA counts from now on."""
-    if loras:
-        names = [_name(n) for n in range(len(loras))]
-        pipe.set_adapters(names, [lora.strength for lora in loras])
+    for name, part in (("transformer", "high"), ("transformer_2", "low")):
+        transformer = getattr(pipe, name, None)
+        own = {_name(n): x.strength for n, x in enumerate(loras) if x.part in ("both", part)}
+        if transformer is not None and own:
+            transformer.set_adapters(list(own), list(own.values()))
 
 
 def _name(n: int) -> str:

@@ -114,6 +114,11 @@ def choose(
     return Choice(settled, how, tiled, reason)
 
 
+def must_wait(machine: Machine, size: int) -> bool:
+    """Whether an encoder of so many bytes has to come to the GPU layer by layer."""
+    return bool(machine.gpu_total) and size > machine.gpu_free * 0.9
+
+
 def offered(machine: Machine, needs: Needs) -> list[tuple[str, str]]:
     """(weights, offload) that can be chosen here."""
     found = []

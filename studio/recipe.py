@@ -46,6 +46,11 @@ class Lora(BaseModel):
 
     file: str = Field(min_length=1, description="Path, or org/name/file.safetensors on the hub.")
     strength: float = Field(1.0, ge=-10, le=10, description="1: all of it; 0: none.")
+    part: Literal["both", "high", "low"] = Field(
+        "both",
+        exclude_if=lambda part: part == "both",
+        description="Of a model with two transformers, the one for high or for low noise alone.",
+    )
 
 
 class Recipe(BaseModel):

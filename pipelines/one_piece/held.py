@@ -57,7 +57,10 @@ class Held(Opened):
         if not recipe.loras:
             return
         paths = [lora.path_of(one.file) for one in recipe.loras]
-        looked = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths)
+        looked = tuple(
+            (path, path.stat().st_mtime_ns, path.stat().st_size, one.part)
+            for path, one in zip(paths, recipe.loras, strict=True)
+        )
         if looked != self._fitting:
             outlines = {
                 name: skeleton(self.checkpoint, name, self.dtype_of(name))
@@ -74,7 +77,7 @@ class Held(Opened):
 
         self.free_encoders()
         choice = self.holding(recipe)
-        files = [lora.path_of(one.file) for one in recipe.loras or ()]
+        files = [(lora.path_of(one.file), one.part) for one in recipe.loras or ()]
         offload = choice.offload
         if recipe.offload == "auto" and self._held and self._held[0] == choice.weights:
             # What is free now says nothing about the room that the transformers themselves take.
@@ -82,7 +85,7 @@ class Held(Opened):
         held = (
             choice.weights,
             offload,
-            tuple((path, path.stat().st_mtime_ns) for path in files),
+            tuple((path, path.stat().st_mtime_ns, part) for path, part in files),
         )
         if held != self._held:
             # The decoder too: what waits in main memory is another matter now.

@@ -128,3 +128,17 @@ def offload_groups(transformer: torch.nn.Module, device: str) -> None:
         num_blocks_per_group=1,
         use_stream=device.startswith("cuda"),
     )
+
+
+def offload_leaves(encoder: torch.nn.Module, device: str) -> None:
+    """Each layer comes to `device` when it is needed, for encoders of any make."""
+    import torch
+    from diffusers.hooks import apply_group_offloading
+
+    apply_group_offloading(
+        encoder,
+        onload_device=torch.device(device),
+        offload_device=torch.device("cpu"),
+        offload_type="leaf_level",
+        use_stream=device.startswith("cuda"),
+    )

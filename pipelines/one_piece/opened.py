@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from pipelines.base import Task
-from pipelines.checkpoint import Checkpoint
+from pipelines.checkpoint import WITHOUT_WEIGHTS, Checkpoint
 from pipelines.one_piece.family import VAE_ENCODER, Family
 
 if TYPE_CHECKING:
@@ -130,4 +130,20 @@ class Opened(Family):
             return load_transformer(self.checkpoint, name, self.dtype_of(name), device, weights)
         if name == VAE_ENCODER:
             return load_component(self.checkpoint, "vae", self.dtype_of("vae"), self.device)
-        return load_component(self.checkpoint, name, self.dtype_of(name), self.device)
+        if self.device == "cpu" or name in WITHOUT_WEIGHTS:
+            return load_component(self.checkpoint, name, self.dtype_of(name), self.device)
+        return self._load_encoder(name)
+
+    def _load_encoder(self, name: str) -> Any:
+        """Onto the GPU, or in main memory where there is no room for it."""
+        from pipelines.components import load_component
+        from pipelines.memory import must_wait, this_machine
+        from pipelines.one_piece.holding import offload_leaves, parameters
+
+        dtype = self.dtype_of(name)
+        size = parameters(self.checkpoint, name) * (2 if dtype == "bfloat16" else 4)
+        if not must_wait(this_machine(self.device), size):
+            return load_component(self.checkpoint, name, dtype, self.device)
+        encoder = load_component(self.checkpoint, name, dtype, "cpu")
+        offload_leaves(encoder, self.device)
+        return encoder

@@ -78,8 +78,8 @@ def _check_pictures(recipe: Request, checkpoint: Checkpoint) -> None:
     if not checkpoint.takes_last_image:
         fix = "This model cannot end with a given picture: leave it out or choose the FLF2V model."
         raise BadInput("last_image", str(recipe.last_image), fix)
-    if recipe.frames < 1 + 2 * checkpoint.temporal_factor:
-        least = 1 + 2 * checkpoint.temporal_factor
+    least = 1 + checkpoint.temporal_factor
+    if recipe.frames < least:
         raise BadInput("frames", recipe.frames, f"Between two pictures the least is {least}.")
 
 

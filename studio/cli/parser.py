@@ -49,12 +49,17 @@ def _number(field: str, kind: Callable[[str], float]) -> Callable[[str], float]:
 
 
 def _lora(text: str) -> dict[str, str | float]:
-    """`FILE` or `FILE:STRENGTH`; a colon may be part of the name too."""
+    """`FILE` or `FILE:STRENGTH`, with `:high` or `:low` behind it for one of two transformers; a
+    colon may be part of the name too."""
+    found: dict[str, str | float] = {}
+    for part in ("high", "low"):
+        if text.endswith(f":{part}"):
+            text, found["part"] = text.removesuffix(f":{part}"), part
     file, colon, strength = text.rpartition(":")
     with suppress(ValueError):
         if colon and file:
-            return {"file": file, "strength": float(strength)}
-    return {"file": text}
+            return {"file": file, "strength": float(strength), **found}
+    return {"file": text, **found}
 
 
 def build() -> Parser:
@@ -139,7 +144,7 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
         dest="loras",
         type=_lora,
         action="append",
-        metavar="FILE[:STRENGTH]",
+        metavar="FILE[:STRENGTH][:high|:low]",
         help="path or org/name/file.safetensors of a LoRA; may be repeated",
     )
     add("--weights", metavar="HOW", help="auto, full, fp8, int8, nf4 or gguf")

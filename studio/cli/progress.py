@@ -28,6 +28,7 @@ class Progress:
         self.live = self.stream.isatty()
         self.started: float | None = None
         self.steps_done = 0
+        self._last: tuple[int, int] | None = None
 
     def __call__(self, event: Event) -> None:
         if self.asked():
@@ -43,7 +44,10 @@ class Progress:
 
     def _step(self, place: str, event: Event) -> None:
         self.started = self.started or time.monotonic()
-        self.steps_done += 1
+        # Within a long step the same one is told again.
+        if (event.segment, event.step) != self._last:
+            self._last = event.segment, event.step
+            self.steps_done += 1
         if not self.live:
             return
         left = (event.segments - event.segment) * event.steps - event.step

@@ -16,6 +16,7 @@ class Lora:
 
     file: str
     strength: float = 1.0
+    part: str = "both"
 
 
 @dataclass(frozen=True)

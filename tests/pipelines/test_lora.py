@@ -83,7 +83,8 @@ def test_keys_have_the_content_and_the_strength(opened, recipe, file):
     from pathlib import Path
 
     fields = opened.segment_inputs(recipe.but(loras=(Lora(file, 0.5),)))
-    assert fields["loras"] == [{"file": Path(file), "strength": 0.5}] and fields["peft"]
+    assert fields["loras"] == [{"file": Path(file), "strength": 0.5, "part": "both"}]
+    assert fields["peft"]
     assert "loras" not in opened.segment_inputs(recipe)
     parts = [opened.encoder_inputs(recipe.but(loras=some)) for some in ((), (Lora(file),))]
     assert parts[0] == parts[1]
@@ -106,6 +107,8 @@ def test_one_that_does_not_fit_is_refused_before_a_weight_is_read(
             opened.plan(recipe.but(loras=(Lora(file), Lora(path))))
         assert (refusal.value.field, refusal.value.value) == ("loras", path)
     assert opened.loaded == frozenset()
+    with pytest.raises(BadInput, match="one transformer"):
+        opened.plan(recipe.but(loras=(Lora(file, part="low"),)))
     opened.plan(recipe.but(loras=(Lora(file),)))
 
 
@@ -132,3 +135,12 @@ def test_both_transformers_of_wan22_get_it_and_other_trainers_names_are_known(
     pipeline.generate(styled, inputs, 0, None, seeded(1))
     for name in ("transformer", "transformer_2"):
         assert pipeline.components[name].peft_config
+    for part, name, other in (
+        ("high", "transformer", "transformer_2"),
+        ("low", "transformer_2", "transformer"),
+    ):
+        one = recipe.but(loras=(Lora(path, part=part),))
+        pipeline.plan(one)
+        pipeline.generate(one, inputs, 0, None, seeded(1))
+        assert pipeline.components[name].peft_config
+        assert not hasattr(pipeline.components[other], "peft_config")

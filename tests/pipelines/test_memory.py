@@ -164,3 +164,23 @@ def test_tiling_is_in_the_keys_and_in_force(wan):
         for t in ("off", "on")
     )
     assert whole.shape == tiled.shape and (whole != tiled).any()
+
+
+def test_an_encoder_that_waits_in_main_memory_encodes_the_same(tmp_path_factory, recipe, picture):
+    import torch
+
+    from pipelines.memory import must_wait
+    from pipelines.one_piece.holding import offload_leaves
+
+    assert must_wait(machine(8, 64), 11 * GB) and not must_wait(machine(24, 64), 11 * GB)
+    assert not must_wait(machine(0, 64), 11 * GB)
+    folder = once(tmp_path_factory, "wan21_i2v", lambda f: tiny_wan.build("wan21_i2v", f))
+    pipeline = Wan.open(folder, "float32", "cpu")
+    recipe = recipe.but(segments=1, overlap=0, frames=5, width=32, height=32, image=picture)
+    parts = ["prompt", "image"]
+    plain = pipeline.encode(recipe, parts)
+    for name in ("text_encoder", "image_encoder"):
+        offload_leaves(pipeline.components[name], "cpu")
+    waiting = pipeline.encode(recipe, parts)
+    for part in parts:
+        assert torch.equal(waiting[part]["embeds"], plain[part]["embeds"])

@@ -121,3 +121,20 @@ def test_recipes_of_earlier_versions_mean_what_they_meant():
     }  # fmt: skip
     recipe = Recipe.model_validate(old)
     assert recipe == Recipe.make(**{**old, "causal_block": 1})
+
+
+def test_a_lora_on_the_command_line_has_its_strength_and_part_behind_it():
+    from studio.cli.parser import build
+
+    words = ["a.safetensors", "b:c.safetensors:0.5", "d.safetensors:high", "e.safetensors:-1:low"]
+    options = build().parse_args(
+        ["generate", "--prompt", "x", *(word for lora in words for word in ("--lora", lora))]
+    )
+    assert options.loras == [
+        {"file": "a.safetensors"},
+        {"file": "b:c.safetensors", "strength": 0.5},
+        {"file": "d.safetensors", "part": "high"},
+        {"file": "e.safetensors", "strength": -1.0, "part": "low"},
+    ]
+    told = Recipe.make("starter", prompt="x", loras=[{"file": "a/b/c.safetensors"}])
+    assert told.model_dump()["loras"] == ({"file": "a/b/c.safetensors", "strength": 1.0},)
