@@ -34,6 +34,11 @@ class Estimate:
     out: see `loads`."""
     loads: bool
     """Whether something has to be generated and no weight of the model is in memory yet."""
+    width: int
+    height: int
+    """Of the video, in pixels: with some models it follows the picture."""
+    frames: int
+    """Of the whole video: with some models it follows the voice."""
     take: str | None
     """Id of the take if it is there already: nothing has to be done at all."""
 
@@ -57,6 +62,9 @@ def estimate(library: Library, engine: Engine, order: Order) -> Estimate:
         reused=len(keys.segments) - len(new),
         seconds=expected_seconds(Pace(library.database), order, plan, new),
         loads=bool(new) and not pipeline.loaded,
+        width=plan.width,
+        height=plan.height,
+        frames=plan.chain.total,
         take=known.id if known else None,
     )
 

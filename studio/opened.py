@@ -62,7 +62,10 @@ def open_result(library: Library, path: Path, name: str = "") -> Opened:
         found = _Embedded.model_validate(told)
         first, *later = found.chapters or (Chapter(first=0, recipe=found.recipe),)
         check_later(later, len(found.seeds))
-        if first.first != 0 or len(found.seeds) != first.recipe.segments:
+        given, most = len(found.seeds), first.recipe.segments
+        # A voice may need fewer segments than the recipe lets it have.
+        fewer = given < most and first.recipe.audio is None
+        if first.first != 0 or given > most or fewer:
             raise ValueError("its seeds do not fit its segments")
     except (ValidationError, ValueError) as error:
         raise BadInput("file", called, f"Its recipe is damaged: {_why(error)}.") from None

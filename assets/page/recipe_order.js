@@ -53,7 +53,8 @@ export class OrderPart {
   draw(faults) {
     if (store.name !== null) this.fresh = null;
     const model = modelOf(draft.model);
-    const count = Number(valueOf("segments"));
+    // How many segments a voice needs is the studio's to say.
+    const count = Number(model?.takes_audio ? this.current()?.segments : valueOf("segments"));
     const right = Number.isInteger(count) && count > 0;
     const segments = model?.single_frame ? "picture" : right ? `${count} segment${count === 1 ? "" : "s"}` : "";
     const many = draft.copies > 1 ? `${draft.copies} takes` : "";
@@ -79,6 +80,7 @@ export class OrderPart {
     const parts = [];
     if (one && one.new === 0 && one.copies === 1) parts.push("already made: comes back at once");
     else {
+      if (one && modelOf(draft.model)?.takes_audio) parts.push(`${one.width} × ${one.height}, ${one.frames} frames`);
       if (one?.seconds) parts.push(roughly(one.seconds));
       if (one?.reused) parts.push(`${one.reused} of ${one.segments} segments are there already`);
       if (wait) parts.push(wait);

@@ -130,6 +130,9 @@ def routes(studio: Studio) -> APIRouter:
             "copies": len(made),
             "seconds": seconds,
             "loads": one.loads,
+            "width": one.width,
+            "height": one.height,
+            "frames": one.frames,
             "take": one.take if len(made) == 1 else None,
             "flowcache": flowcache.promise(made[0].chapters[-1].recipe),
         }

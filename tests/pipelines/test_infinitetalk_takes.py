@@ -13,7 +13,9 @@ from pipelines.infinitetalk.sound import read_voice
 from reuse import NotCompatible
 from studio import actions, media
 from studio.engine import Engine
+from studio.estimate import estimate
 from studio.library import Library
+from studio.opened import open_result
 from tests.fixtures.tiny_infinitetalk import build
 from tests.fixtures.voices import RATE, hum, write_wav
 
@@ -133,6 +135,22 @@ def test_a_new_ending_of_the_speech_keeps_the_segments_before_it(studio, engine,
     other = {"audio": write_wav(tmp_path / "other.wav", hum(17 / 25, pitch=300))}
     with pytest.raises(NotCompatible, match="audio"):
         actions.retake(studio.library, engine, first.take.id, 1, (4,), other)
+
+
+def test_size_and_length_are_told_before_the_run(studio, engine, model, face, tmp_path):
+    voice = write_wav(tmp_path / "voice.wav", hum(17 / 25))
+    given = {**SETTINGS, "image": face, "audio": voice, "width": 640, "height": 640}
+    order = actions.order_take(studio.library, engine, model, given)
+    told = estimate(studio.library, engine, order)
+    assert (told.width, told.height, told.frames, told.segments) == (768, 512, 17, 3)
+
+
+def test_a_result_that_is_opened_brings_back_its_recipe_and_seeds(studio, tmp_path):
+    take = studio(write_wav(tmp_path / "voice.wav", hum(17 / 25)), seeds=(1, 2, 3)).take
+    assert take.recipe.segments == 1000
+    opened = open_result(studio.library, studio.library.result(take))
+    assert opened.seeds == (1, 2, 3) and opened.chapters[0].recipe == take.recipe
+    assert opened.lost == () and opened.take == take.id
 
 
 def test_two_voices_are_both_heard(studio, tmp_path):
