@@ -23,6 +23,9 @@ README = ROOT / "README.md"
 FIGURES, PLOT = HERE / "flowcache.json", HERE / "flowcache.png"
 START, END = "<!-- flowcache -->", "<!-- /flowcache -->"
 WIDTH = 100
+RIVALS = ("fewer steps", "teacache")
+SPEED = 3.0
+"""Times fewer FLOPs at which the modes are told beside each other."""
 HEAD = (
     *("setting", "fewer FLOPs", "CPU time", "PSNR, dB", "SSIM", "judge", "KV, kB"),
     *("dB over fewer steps", "dB over teacache"),
@@ -41,7 +44,8 @@ def section(told: dict[str, Any]) -> str:
     )
     plot = f"![Quality against speed-up, a line for each mode]({PLOT.relative_to(ROOT)})"
     table = ["| " + " | ".join(cells) + " |" for cells in rows]
-    lines = [*textwrap.wrap(words, WIDTH), "", *table, "", plot]
+    found = textwrap.wrap(finding(told["rows"]), WIDTH)
+    lines = [*textwrap.wrap(words, WIDTH), "", plot, "", *found, "", *table]
     if "growth" in told:
         lines += ["", *_growth(told["growth"])]
     return "\n".join(lines)
@@ -70,8 +74,41 @@ def _growth(told: dict[str, Any]) -> list[str]:
     return [*textwrap.wrap(words, WIDTH), "", *table]
 
 
+def finding(rows: list[dict[str, Any]]) -> str:
+    """What the plot shows, in words: the lines at one speed, and how far `flow` is ahead."""
+    at_speed = f"At {SPEED:g} times fewer FLOPs: {_beside(rows, 'speedup', SPEED)}."
+    in_time = f"In half the CPU time: {_beside(rows, 'cpu_ratio', 0.5)}."
+    return f"On the lines of the plot. {at_speed} {_ahead(rows)} {in_time}"
+
+
+def _ahead(rows: list[dict[str, Any]]) -> str:
+    measured = [row for row in rows if row["kind"] == "flow"]
+    behind = [row for row in measured if any(dB < 0 for dB in row["over"].values())]
+    if not behind:
+        return "Flow is ahead of teacache and of fewer steps wherever they can be compared."
+    first = min(behind, key=lambda row: row["speedup"])
+    last = max(row["speedup"] for row in measured if row["speedup"] < first["speedup"])
+    worst = min(RIVALS, key=lambda rival: first["over"].get(rival, 0.0))
+    return (
+        f"Flow is ahead of fewer steps and teacache up to {last:.2f} times; at "
+        f"{first['speedup']:.2f} times {worst} is ahead of it by {-first['over'][worst]:.1f} dB."
+    )
+
+
+def _beside(rows: list[dict[str, Any]], measure: str, at: float) -> str:
+    """PSNR of each mode where `measure` is `at`, on the line through its rows."""
+    from studio.bench_flowcache import at_speed
+
+    told = []
+    for kind in ("flow", *RIVALS, "as published"):
+        line = sorted((row[measure], row["psnr"]) for row in rows if row["kind"] == kind)
+        if (dB := at_speed(line, at)) is not None:
+            told.append(f"{kind} {dB:.1f} dB")
+    return ", ".join(told)
+
+
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    over = [row["over"].get(rival) for rival in ("fewer steps", "teacache")]
+    over = [row["over"].get(rival) for rival in RIVALS]
     return (
         row["what"],
         f"{row['speedup']:.2f}×",
