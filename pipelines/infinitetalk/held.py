@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OF_PART = {"image": PICTURE, "audio": VOICE, "audio_2": VOICE, "faces": ()}
 """What encoding a part needs; the prompts need the text encoder."""
 
+LARGE_ENCODERS = ("text_encoder", "image_encoder")
 WEIGHTS = ("full", "fp8")
 OFFLOADS = ("none", "model", "group")
 """What works with a transformer of two sets of weights, which no quantiser of diffusers reads."""
@@ -112,4 +113,20 @@ class HeldTalk(Held):
         _, offload, _ = held or ("full", "none", ())
         waits = offload == "model" or (offload == "group" and name == "transformer")
         device = "cpu" if waits else self.device
+        if name in LARGE_ENCODERS and self.device != "cpu":
+            return self._load_encoder(name)
         return load(self.checkpoint, name, self.dtype_of(name), device)
+
+    def _load_encoder(self, name: str) -> Any:
+        """Onto the GPU, or in main memory where there is no room for it."""
+        from pipelines.infinitetalk.components import load
+        from pipelines.memory import must_wait, this_machine
+        from pipelines.one_piece.holding import offload_leaves, parameters
+
+        dtype = self.dtype_of(name)
+        size = parameters(self.checkpoint, name) * (2 if dtype == "bfloat16" else 4)
+        waits = must_wait(this_machine(self.device), size)
+        encoder = load(self.checkpoint, name, dtype, "cpu" if waits else self.device)
+        if waits:
+            offload_leaves(encoder, self.device)
+        return encoder
