@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from reuse import DiskFull
-from studio import actions, media, render
+from studio import actions, media
 from studio.engine import Engine
 from studio.errors import BadInput, Cancelled, RenderFailed
 from studio.events import Stage
@@ -259,4 +259,3 @@ def test_render_refuses_before_any_model_is_loaded(library):
         with pytest.raises(BadInput):
             actions.generate(library, engine, "starter", given)
     assert engine.pipeline("starter").loaded == frozenset()
-    assert render.VIDEO == "video.mp4"
