@@ -11,6 +11,7 @@ from typing import Any
 
 from pipelines.base import Task
 from pipelines.infinitetalk.defaults import EXTRAS as TALKING_EXTRAS
+from pipelines.infinitetalk.defaults import NEGATIVE_PROMPT as TALKING_NEGATIVE
 from pipelines.infinitetalk.defaults import PUBLISHED as TALKING_DEFAULTS
 from pipelines.model import Model
 
@@ -251,7 +252,7 @@ def _infinitetalk(persons: str, weights: str, note: str) -> Model:
         **APACHE,
         download_bytes=91_000_000_000,
         tasks=(Task.S2V,),
-        defaults=MappingProxyType(TALKING_DEFAULTS),
+        defaults=MappingProxyType({**TALKING_DEFAULTS, "negative_prompt": TALKING_NEGATIVE}),
         sizes=((640, 640), (960, 960), (896, 448), (448, 896), (768, 512), (512, 768)),
         needs=_OF_14B,
         note=note,

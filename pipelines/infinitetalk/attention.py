@@ -20,7 +20,6 @@ class VideoAttnProcessor:
     """Self-attention that, where asked, also tells which token belongs to which person."""
 
     _attention_backend = None
-    _parallel_config = None
 
     def __call__(
         self,
@@ -53,7 +52,6 @@ class ContextAttnProcessor:
     """
 
     _attention_backend = None
-    _parallel_config = None
 
     def __init__(self, text_len: int) -> None:
         self.text_len = text_len

@@ -17,6 +17,15 @@ EXTRAS = (
 )
 """Recipe fields that other models do not look at."""
 
+NEGATIVE_PROMPT = (
+    "bright tones, overexposed, static, blurred details, subtitles, style, works, paintings, "
+    "images, overall gray, worst quality, low quality, JPEG compression residue, ugly, "
+    "incomplete, extra fingers, poorly drawn hands, poorly drawn faces, deformed, disfigured, "
+    "misshapen limbs, fused fingers, still picture, messy background, three legs, many people in "
+    "the background, walking backwards"
+)
+"""What the published weights are told to avoid where nobody says anything else."""
+
 PUBLISHED = {
     "width": 640,
     "height": 640,
