@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from functools import lru_cache
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.components import as_damage, load_component
 from pipelines.memory import Needs
+from pipelines.safetensors_header import read_header
 
 if TYPE_CHECKING:
     import torch
@@ -45,15 +49,14 @@ def needs_of(checkpoint: Checkpoint, transformers: Iterable[str], recipe: Reques
 
 def parameters(checkpoint: Checkpoint, component: str) -> int:
     """Numbers in the weights of a component, by the headers of its files."""
-    from math import prod
+    files = tuple(checkpoint.weight_files(component))
+    return _numbers_in(files, checkpoint.signature(component))
 
-    from pipelines.safetensors_header import read_header
 
-    return sum(
-        prod(tensor["shape"])
-        for path in checkpoint.weight_files(component)
-        for tensor in read_header(path).values()
-    )
+@lru_cache(maxsize=64)
+def _numbers_in(files: tuple[Path, ...], signature: tuple[Any, ...]) -> int:
+    """Read once for a state of the files: keys are made often."""
+    return sum(prod(tensor["shape"]) for path in files for tensor in read_header(path).values())
 
 
 def load_transformer(
