@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+import wave
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from pipelines import catalogue
 from pipelines.base import Pipeline, Task
+from pipelines.frames import Chain
 from studio import actions, media, software
 from studio.assemble import pictures_of
 from studio.engine import Engine
@@ -28,6 +31,7 @@ from studio.render import Rendered
 
 ROUNDS, SEGMENTS = 3, 4
 BIG_WIDTH, BIG_HEIGHT, BIG_SEGMENTS = 832, 480, (81, 72, 72, 33)
+VOICE_RATE = 16_000
 PROMPT = "a red boat drifting left over the sea at sunset"
 
 
@@ -50,7 +54,7 @@ def reuse(
             "prompt": PROMPT,
             "segments": segments,
             "steps": steps,
-            **_files(pipeline, Path(folder)),
+            **_files(pipeline, Path(folder), _settings(model, given), segments),
             **given,
         }
         with Library(Path(folder) / "warm") as library:
@@ -113,12 +117,35 @@ def _fresh(
     }
 
 
-def _files(pipeline: Pipeline, folder: Path) -> dict[str, Path]:
-    """A picture, where the model makes nothing without one."""
-    if {Task.T2I, Task.T2V, Task.S2V} & set(pipeline.capabilities.tasks):
+def _settings(model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**catalogue.find(model).defaults, **given}
+
+
+def _files(
+    pipeline: Pipeline, folder: Path, settings: Mapping[str, Any], segments: int
+) -> dict[str, Path]:
+    """A picture, where the model makes nothing without one, and a voice for so many segments."""
+    tasks = set(pipeline.capabilities.tasks)
+    if {Task.T2I, Task.T2V} & tasks:
         return {}
     media.write_image(_picture(0), folder / "picture.png")
-    return {"image": folder / "picture.png"}
+    files = {"image": folder / "picture.png"}
+    if Task.S2V in tasks:
+        chain = Chain(segments, settings["frames"], settings["overlap"])
+        files["audio"] = _voice(folder / "voice.wav", chain.total / settings["fps"])
+    return files
+
+
+def _voice(path: Path, seconds: float) -> Path:
+    """A hum that swells twice a second."""
+    time_ = np.arange(round(seconds * VOICE_RATE)) / VOICE_RATE
+    hum = np.sin(2 * np.pi * 180 * time_) * (0.6 + 0.4 * np.sin(4 * np.pi * time_))
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(VOICE_RATE)
+        file.writeframes((hum * 10_000).astype("<i2").tobytes())
+    return path
 
 
 def _round(
