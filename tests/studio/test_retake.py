@@ -159,7 +159,7 @@ def test_keeping_more_than_there_is_to_keep_is_bad_input(generate, retake):
 
 @pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.thorough)])
 def test_the_seam_is_no_rougher_than_the_inside_of_a_segment(library, generate, count):
-    """Over some takes: mean difference of frames at the seams over the median inside, on average."""
+    """Mean difference of frames at the seams over the median inside, on average of takes."""
     ratios = []
     for seed in range(count):
         take = generate([seed], segments=2, steps=10).take
