@@ -68,6 +68,15 @@ class LoraFile(Protocol):
     """Of two transformers the one for `high` or `low` noise, or `both`."""
 
 
+class Held(Protocol):
+    """How a model is held in memory."""
+
+    weights: str
+    offload: str
+    reason: str
+    """In words, with what it takes and what there is."""
+
+
 class Request(Protocol):
     """The fields of a recipe that pipelines read. `studio.recipe.Recipe` is one."""
 
@@ -199,6 +208,15 @@ class Pipeline(Protocol):
         `generate` sees to it by itself where the recipe is another one."""
         ...
 
+    def holding(self, recipe: Request) -> Held | None:
+        """How the recipe would be held in memory here; None for a model that is always loaded
+        whole. Raises BadInput for what cannot be done."""
+        ...
+
+    def offered(self, recipe: Request) -> Sequence[tuple[str, str]]:
+        """(weights, offload) that can be chosen here."""
+        ...
+
     def free_denoiser(self) -> None: ...
 
     def generate(
@@ -220,6 +238,12 @@ class BasePipeline:
     """Refuses by default; a model overrides what it can do."""
 
     capabilities: Capabilities = Capabilities(tasks=())
+
+    def holding(self, recipe: Request) -> Held | None:
+        return None
+
+    def offered(self, recipe: Request) -> Sequence[tuple[str, str]]:
+        return ()
 
     def most_kept(self, kept: Request, asked: Request) -> int:
         return 0

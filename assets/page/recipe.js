@@ -9,6 +9,7 @@ import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
 import { FlowBox } from "./recipe_flow.js";
 import { FilesField } from "./recipe_files.js";
 import { InputField, setInput } from "./recipe_inputs.js";
+import { drawMemory } from "./recipe_memory.js";
 import { OrderPart } from "./recipe_order.js";
 import { Presets } from "./recipe_presets.js";
 import { SeedField } from "./recipe_seed.js";
@@ -18,7 +19,8 @@ import { changed, on, ready, subscribe } from "./store.js";
 import { toast } from "./toasts.js";
 
 const AGAIN_MS = 2000;
-const WRITTEN = ["prompt", "negative_prompt", "image", "audio"]; // no setting of the model
+// No settings of the model.
+const WRITTEN = ["prompt", "negative_prompt", "image", "last_image", "references", "audio", "audio_2", "faces"];
 
 export async function mount(element) {
   const waiting = h("p", { class: "recipe-waiting muted", role: "status" });
@@ -133,6 +135,7 @@ class Rail {
     const more = seen(this.more);
     const parts = [this.model, this.prompt, this.negative, ...inputs, this.segments, this.seed, ...more];
     for (const part of parts) part.draw(faults[part.name]);
+    drawMemory(more, this.order.current()?.held);
     this.size.draw(faults);
     this.flow.draw(faults);
     if (draft.recipe.negative_prompt || faults.negative_prompt) this.negativeBox.open = true;

@@ -17,7 +17,7 @@ from studio.estimate import estimate as expect
 from studio.models import Models
 from studio.opened import own_copy
 from studio.order import Order
-from studio.recipe import INPUT_FILES, checked_value, replaced_files
+from studio.recipe import INPUT_FILES, Recipe, checked_value, replaced_files
 from studio.session_name import free_session
 
 MOST_COPIES = 8
@@ -113,6 +113,19 @@ def routes(studio: Studio) -> APIRouter:
             jobs = [library.jobs.submit(one) for one in made]
         return {"jobs": jobs, "session": made[0].session}
 
+    def held(recipe: Recipe) -> dict[str, Any] | None:
+        """How the model would be held in memory, and what else could be chosen."""
+        pipeline = engine.pipeline(recipe.model)
+        choice = pipeline.holding(recipe)
+        if choice is None:
+            return None
+        return {
+            "weights": choice.weights,
+            "offload": choice.offload,
+            "reason": choice.reason,
+            "offered": pipeline.offered(recipe),
+        }
+
     @router.post("/api/estimate")
     def estimate(asked: Asked) -> dict[str, Any]:
         """What the order would come to, or `refused`: why it would be. Either is an answer: who
@@ -134,6 +147,7 @@ def routes(studio: Studio) -> APIRouter:
             "height": one.height,
             "frames": one.frames,
             "take": one.take if len(made) == 1 else None,
+            "held": held(made[0].chapters[-1].recipe),
             "flowcache": flowcache.promise(made[0].chapters[-1].recipe),
         }
 
