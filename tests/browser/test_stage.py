@@ -465,6 +465,7 @@ def order(page: Page, steps: int, **recipe) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_what_is_finished_plays_and_grows_without_a_flash(server, open_page):
     page = open_page(server.address)
     expect(page.locator("#stage")).to_contain_text("Write a prompt, or take the sample")
