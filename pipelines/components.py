@@ -41,7 +41,9 @@ def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -
         if name == "tokenizer":
             from transformers import AutoTokenizer
 
-            return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            return AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
         module, class_name = checkpoint.class_of(name)
         component = getattr(importlib.import_module(module), class_name)
         if name in ("scheduler", "image_processor"):

@@ -32,7 +32,7 @@ def path_of(file: str) -> Path:
     if path.is_file():
         return path
     parts = file.split("/")
-    if path.is_absolute() or len(parts) < 3:
+    if path.is_absolute() or len(parts) < 3 or {"", ".", ".."} & set(parts):
         raise BadInput("loras", file, "There is no such file; check the path.")
     from huggingface_hub import try_to_load_from_cache
 

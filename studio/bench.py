@@ -130,6 +130,9 @@ def _files(
         return {}
     media.write_image(_picture(0), folder / "picture.png")
     files = {"image": folder / "picture.png"}
+    if "last_image" in pipeline.capabilities.extras:
+        media.write_image(_picture(60), folder / "last.png")
+        files["last_image"] = folder / "last.png"
     if Task.S2V in tasks:
         chain = Chain(segments, settings["frames"], settings["overlap"])
         files["audio"] = _voice(folder / "voice.wav", chain.total / settings["fps"])

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from pipelines import catalogue
+from pipelines import base, catalogue
 from pipelines.errors import BadInput
 from pipelines.flowcache import with_preset
 
@@ -35,7 +35,7 @@ SEVERAL_FILES = frozenset({"references", "loras"})
 OF_SOME_MODELS = ("guidance_scale_2", "audio_scale", "color_correction", "apg")
 """Numbers that only some models have."""
 MAY_BE_EMPTIED = frozenset({*INPUT_FILES, *OF_SOME_MODELS})
-HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w.-]+)+")
+HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w-][\w.-]*)+")
 """`org/name/file`, a file of a hub repository. Manifests name the library's own as `inputs/…`."""
 
 
@@ -149,7 +149,9 @@ class Recipe(BaseModel):
     def _of_new_model(self, entry: catalogue.Model) -> dict[str, Any]:
         """The settings that another model begins with; a chain keeps its length."""
         kept = {"segments": self.segments} if entry.capabilities.segment_reuse else {}
-        return {**dict.fromkeys(OF_SOME_MODELS), **entry.defaults, **kept}
+        unread = base.OF_SOME_MODELS - set(entry.capabilities.extras)
+        reset = {name: Recipe.model_fields[name].default for name in unread}
+        return {**reset, **dict.fromkeys(OF_SOME_MODELS), **entry.defaults, **kept}
 
     def with_absolute_files(self) -> Recipe:
         """The same recipe with its files named from the root, so that it means the same anywhere.

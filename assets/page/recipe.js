@@ -3,7 +3,7 @@ import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { changedFields, changes, changesReady, ChangesNote } from "./recipe_changes.js";
 import { checked } from "./recipe_check.js";
-import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted } from "./recipe_draft.js";
+import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted, WRITTEN } from "./recipe_draft.js";
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
 import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
 import { FlowBox } from "./recipe_flow.js";
@@ -19,8 +19,6 @@ import { changed, on, ready, subscribe } from "./store.js";
 import { toast } from "./toasts.js";
 
 const AGAIN_MS = 2000;
-// No settings of the model.
-const WRITTEN = ["prompt", "negative_prompt", "image", "last_image", "references", "audio", "audio_2", "faces"];
 
 export async function mount(element) {
   const waiting = h("p", { class: "recipe-waiting muted", role: "status" });

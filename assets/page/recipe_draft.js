@@ -7,6 +7,8 @@ import { changed, store } from "./store.js";
 import { toast } from "./toasts.js";
 
 const SAMPLE = "a red boat drifting left over the sea at sunset";
+// No settings of the model: they stay when another is chosen.
+export const WRITTEN = ["prompt", "negative_prompt", "image", "last_image", "references", "audio", "audio_2", "faces"];
 const SAVE_MS = 500;
 const AGAIN_MS = 2000;
 const TYPING_MS = 1500;
@@ -27,7 +29,7 @@ let reading = false;
 let timer = 0;
 let later = 0;
 let typed = 0;
-const others = {}; // settings that were left with a model, by model, until the page is closed
+const others = {}; // settings that were left with a model, by model, while its session is open
 
 export const snapshot = () => structuredClone(draft);
 export const isReady = () => home !== undefined;
@@ -59,9 +61,9 @@ export function setField(name, value) {
 // What was written stays; the settings become those of the new model, or what they were with it.
 export function chooseModel(id) {
   others[draft.model] = draft.recipe;
-  const { prompt, negative_prompt, segments, image, audio } = draft.recipe;
-  const stays = Object.entries({ prompt, negative_prompt, segments, image, audio });
-  const recipe = { ...others[id], ...Object.fromEntries(stays.filter(([, value]) => value !== undefined)) };
+  const keeps = ([name]) => name === "segments" || WRITTEN.includes(name);
+  const settings = Object.entries(others[id] ?? {}).filter((one) => !keeps(one));
+  const recipe = Object.fromEntries([...settings, ...Object.entries(draft.recipe).filter(keeps)]);
   edit({ model: id, recipe });
 }
 
@@ -231,6 +233,7 @@ async function arrive(name) {
   if (store.name !== name) return;
   home = name;
   place = { name };
+  for (const model of Object.keys(others)) delete others[model];
   rev = told?.draft_rev ?? 0;
   Object.assign(draft, found ?? (draft.model ? snapshot() : first()));
   base = theirs ?? (unsaved ? here.base : snapshot());

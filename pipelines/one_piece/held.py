@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.base import Fields, Request
 from pipelines.one_piece.opened import Opened
 
 if TYPE_CHECKING:
-    from pipelines.memory import Choice
+    from pipelines.memory import Choice, Machine
 
 
 class Held(Opened):
@@ -20,12 +21,21 @@ class Held(Opened):
 
     def holding(self, recipe: Request) -> Choice:
         """How this recipe is held in memory here. Raises BadInput for what cannot be done."""
-        from pipelines.memory import choose, this_machine
+        from pipelines.memory import choose
         from pipelines.one_piece.holding import needs_of
 
         needs = needs_of(self.checkpoint, self.transformers, recipe)
         wanted = (recipe.weights, recipe.offload, recipe.tiling)
-        return choose(this_machine(self.device), needs, *(how or "auto" for how in wanted))
+        return choose(self._machine(), needs, *(how or "auto" for how in wanted))
+
+    def _machine(self) -> Machine:
+        """With the room that this model itself takes on the GPU: it is free for this model."""
+        from pipelines.memory import this_machine
+        from pipelines.one_piece.holding import bytes_on_gpu
+
+        machine = this_machine(self.device)
+        own = sum(bytes_on_gpu(component) for component in self._components.values())
+        return replace(machine, gpu_free=min(machine.gpu_total, machine.gpu_free + own))
 
     def offered(self, recipe: Request) -> list[tuple[str, str]]:
         """(weights, offload) that can be chosen here for this recipe."""
@@ -38,8 +48,10 @@ class Held(Opened):
     def held_fields(self, recipe: Request) -> Fields:
         """What of that, and of the LoRAs, a result depends on."""
         from pipelines import lora
+        from pipelines.one_piece.holding import quantiser
 
-        fields: Fields = {"weights": self.holding(recipe).weights}
+        weights = self.holding(recipe).weights
+        fields: Fields = {"weights": weights, **quantiser(weights)}
         return {**fields, **lora.key_fields(recipe.loras)}
 
     def tiled(self, recipe: Request) -> bool:
@@ -78,13 +90,9 @@ class Held(Opened):
         self.free_encoders()
         choice = self.holding(recipe)
         files = [(lora.path_of(one.file), one.part) for one in recipe.loras or ()]
-        offload = choice.offload
-        if recipe.offload == "auto" and self._held and self._held[0] == choice.weights:
-            # What is free now says nothing about the room that the transformers themselves take.
-            offload = self._held[1]
         held = (
             choice.weights,
-            offload,
+            choice.offload,
             tuple((path, path.stat().st_mtime_ns, part) for path, part in files),
         )
         if held != self._held:

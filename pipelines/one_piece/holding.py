@@ -93,6 +93,25 @@ def load_transformer(
     return model.eval().requires_grad_(False).to(device)
 
 
+def quantiser(weights: str) -> dict[str, str]:
+    """The package that quantises, with its version: another one rounds otherwise."""
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    from pipelines.memory import PACKAGES
+
+    package = next((name for name in PACKAGES.get(weights, ()) if find_spec(name)), None)
+    return {package: version(package)} if package else {}
+
+
+def bytes_on_gpu(component: Any) -> int:
+    """What the weights of a component take on a GPU now."""
+    if not hasattr(component, "parameters"):
+        return 0
+    held = (*component.parameters(), *component.buffers())
+    return sum(t.numel() * t.element_size() for t in held if t.device.type == "cuda")
+
+
 def _quantization(weights: str, compute: torch.dtype) -> Any:
     from importlib.util import find_spec
 

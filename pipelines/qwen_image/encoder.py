@@ -33,7 +33,7 @@ class PictureProcessor(Qwen2VLProcessor):
 def load_processor(folder: Path) -> Qwen2VLProcessor:
     """The processor of a checkpoint, with or without torchvision."""
     kind = Qwen2VLProcessor if image_backend() == "torchvision" else PictureProcessor
-    return kind.from_pretrained(folder, local_files_only=True)
+    return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 @contextmanager

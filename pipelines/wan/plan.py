@@ -74,6 +74,9 @@ def _check_pictures(recipe: Request, checkpoint: Checkpoint) -> None:
         fix = "This model takes no picture: leave it out or choose an I2V model."
         raise BadInput("image", str(recipe.image), fix)
     if recipe.last_image is None:
+        if checkpoint.config("transformer").get("pos_embed_seq_len"):
+            fix = "This model makes a video between two pictures: give the last one too."
+            raise BadInput("last_image", None, fix)
         return
     if not checkpoint.takes_last_image:
         fix = "This model cannot end with a given picture: leave it out or choose the FLF2V model."

@@ -91,12 +91,21 @@ def routes(studio: Studio) -> APIRouter:
         for name in INPUT_FILES:
             if (value := given.get(name)) in (None, ""):
                 continue
+            if name == "loras":
+                refuse_files_of_ours(value)
             try:
                 files[name] = replaced_files(name, checked_value(name, value), own)
             except BadInput as error:
                 fix = error.fix if name == "loras" else FIRST
                 raise BadInput(name, error.value, fix) from None
         return {**given, **files}
+
+    def refuse_files_of_ours(loras: Any) -> None:
+        """What reads like a file on the hub must not be one that lies where the studio runs."""
+        for one in loras if isinstance(loras, list) else ():
+            file = one.get("file") if isinstance(one, dict) else None
+            if isinstance(file, str) and not Path(file).is_absolute() and Path(file).exists():
+                raise BadInput("loras", file, FIRST)
 
     def in_its_session(asked: Generate | Retake, made: list[Order]) -> list[Order]:
         """The orders in the session that was named; else in a new one, called by the prompt."""

@@ -141,3 +141,10 @@ def test_each_failure_has_its_status(error, status):
 
     answer = TestClient(app, raise_server_exceptions=False).get("/")
     assert (answer.status_code, answer.json()["error"]) == (status, str(error))
+
+
+def test_a_name_on_the_hub_is_no_way_to_a_file_of_this_machine(page):
+    """Neither by a path that climbs, nor by one that lies where the studio runs."""
+    for file in ("assets/page/../../../../etc/hostname", "org/name/../../x", "assets/page/api.js"):
+        body = {"kind": "generate", "model": "starter", "recipe": {"loras": [{"file": file}]}}
+        assert refusal(page, "/api/orders", body)["field"] == "loras"
