@@ -47,6 +47,11 @@ def export_checkpoint(folder: Path, models: dict[str, Any], tokenizer: Any) -> i
     folder.mkdir(parents=True, exist_ok=True)
     for name, model in models.items():
         copy.deepcopy(model).half().save_pretrained(folder / name, safe_serialization=True)
+        config = folder / name / "config.json"
+        told = json.loads(config.read_text(encoding="utf-8"))
+        # Where it lay while it was made says nothing to anybody else.
+        told.pop("_name_or_path", None)
+        _write(config, told)
     tokenizer.save_pretrained(folder / "tokenizer")
     _write(
         folder / "tokenizer" / "tokenizer_config.json",
