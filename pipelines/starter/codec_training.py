@@ -72,16 +72,10 @@ def to_float(pixels: torch.Tensor) -> torch.Tensor:
 
 
 class CodecTrainer:
-    """`run` trains for the given minutes; `save` and `load` resume.
+    """`run` trains for the given minutes; `save` and `load` resume."""
 
-    `draw` (clips, frames, seed) gives the Stacks to learn from.
-    """
-
-    def __init__(
-        self, codec: FrameStackCodec, settings: CodecSettings, device: str = "cpu", draw=draw_stacks
-    ):
+    def __init__(self, codec: FrameStackCodec, settings: CodecSettings, device: str = "cpu"):
         self.codec, self.settings, self.device = codec.to(device), settings, device
-        self.draw = draw
         codec.encoder.requires_grad_(settings.train_encoder)
         self.parameters = dict(p for p in codec.named_parameters() if p[1].requires_grad)
         self.optimizer = torch.optim.AdamW(
@@ -92,7 +86,7 @@ class CodecTrainer:
 
     def run(self, out: Path, log=print) -> None:
         s = self.settings
-        stacks = self.draw(s.clips, s.frames, s.seed)
+        stacks = draw_stacks(s.clips, s.frames, s.seed)
         latents = None if s.train_encoder else self._encode(stacks)
         rng = np.random.default_rng([s.seed, self.step])
         last = saved = time.monotonic()
@@ -213,12 +207,10 @@ def _slopes(difference: torch.Tensor) -> torch.Tensor:
 # ---------------------------------------------------------------- measuring
 
 
-def measure(
-    codec: FrameStackCodec, keep_statistics: bool, clips: int = 120, draw=draw_stacks
-) -> FrameStackCodec:
+def measure(codec: FrameStackCodec, keep_statistics: bool, clips: int = 120) -> FrameStackCodec:
     """Write into the config what is measured on drawn clips: the mean and standard deviation of
     the latents, and the linear map from normalised latents to a small picture."""
-    stacks = draw(clips, 33, seed=7)
+    stacks = draw_stacks(clips, 33, seed=7)
     with torch.inference_mode():
         parts = [codec.encoder(to_float(p)) for p in stacks.pixels.split(64)]
     latents = torch.cat(parts).movedim(1, -1).flatten(0, 2).double()
