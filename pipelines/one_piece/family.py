@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipelines.base import BasePipeline, Request, Task, Tensors
-from pipelines.checkpoint import Checkpoint
+from pipelines.base import Request, Tensors
+from pipelines.opened import OpenedPipeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,18 +17,11 @@ VAE_ENCODER = "vae_encoder"
 """The whole codec, in memory for as long as pictures are encoded; `vae` is its decoder alone."""
 
 
-class Family(BasePipeline):
+class Family(OpenedPipeline):
     """Over diffusers' pipelines. A subclass of `OnePiece` says what follows here."""
 
-    checkpoint_class: ClassVar[type[Checkpoint]]
     encoders: ClassVar[tuple[str, ...]]
     """Components that only encoding needs."""
-    pipeline_classes: ClassVar[tuple[str, ...]] = ()
-    """What `_class_name` of a model_index.json may be."""
-
-    def dtype_of(self, component: str) -> str:
-        """In which dtype a component runs."""
-        raise NotImplementedError
 
     def components_for(self, part: str) -> tuple[str, ...]:
         """What encoding this part needs, `VAE_ENCODER` among them."""
@@ -72,17 +65,4 @@ class Family(BasePipeline):
 
     def check_recipe(self, recipe: Request) -> None:
         """Raises BadInput as `plan` does, but leaves files alone."""
-        raise NotImplementedError
-
-    @classmethod
-    def tasks_of(cls, checkpoint: Any) -> tuple[Task, ...]:
-        raise NotImplementedError
-
-    @classmethod
-    def defaults_of(cls, checkpoint: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    @classmethod
-    def extras_of(cls, checkpoint: Any) -> tuple[str, ...]:
-        """The fields of `OF_SOME_MODELS` that this checkpoint looks at."""
         raise NotImplementedError

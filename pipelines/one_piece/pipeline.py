@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipelines.base import (
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import torch
 
     from pipelines.one_piece.watch import Watch
-    from pipelines.preview import Projection
 
 
 class OnePiece(Held):
@@ -151,14 +149,3 @@ class OnePiece(Held):
         pipe = kind(**{name: value for name, value in given.items() if name in takes})
         pipe.set_progress_bar_config(disable=True)
         return pinned(pipe, self.device)
-
-    @cached_property
-    def _projection(self) -> Projection:
-        """Given by the codec's config as `latents_rgb` (see SkyReelsV2), else learned from what is
-        decoded."""
-        import numpy as np
-
-        from pipelines.preview import Projection
-
-        matrix = np.asarray(self.checkpoint.config("vae").get("latents_rgb") or [])
-        return Projection(matrix if matrix.any() else None)

@@ -6,16 +6,12 @@ torch, diffusers and transformers are imported where a stage first needs them, n
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Collection
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines import images
 from pipelines.base import (
-    BasePipeline,
     Capabilities,
     Fields,
     OnStep,
@@ -27,6 +23,7 @@ from pipelines.base import (
     Tensors,
 )
 from pipelines.errors import BadInput
+from pipelines.opened import OpenedPipeline
 from pipelines.skyreels_v2.checkpoint import DENOISER, ENCODERS, Checkpoint
 from pipelines.skyreels_v2.defaults import defaults, tasks
 from pipelines.skyreels_v2.inputs import VAE_DTYPE, encoder_inputs, segment_inputs
@@ -41,11 +38,10 @@ from pipelines.skyreels_v2.plan import (
 if TYPE_CHECKING:
     import torch
 
-    from pipelines.preview import Projection
     from pipelines.skyreels_v2.denoise import VelocityOf
 
 
-class SkyReelsV2(BasePipeline):
+class SkyReelsV2(OpenedPipeline):
     """Diffusion forcing in chained segments. Segment i starts from the clean latents of the last M
     frames of segment i - 1, and from nothing else of it."""
 
@@ -55,65 +51,26 @@ class SkyReelsV2(BasePipeline):
         segment_reuse=True,
         flowcache_modes=("exact", "flow", "teacache"),
     )
+    checkpoint_class: ClassVar[type[Checkpoint]] = Checkpoint
     pipeline_classes: ClassVar[tuple[str, ...]] = Checkpoint.pipelines
-    """What `_class_name` of a model_index.json may be."""
+    checkpoint: Checkpoint
 
     def __init__(
         self, checkpoint: Checkpoint, dtype: str | torch.dtype | None, device: str | None
     ) -> None:
-        self.checkpoint = checkpoint
-        self.capabilities = replace(type(self).capabilities, tasks=tasks(checkpoint))
+        super().__init__(checkpoint, dtype, device)
         self.velocity_of: VelocityOf | None = None
-        self._wanted = (dtype, device)
-        self._components: dict[str, Any] = {}
-        self._signatures: dict[str, Any] = {}
 
     @classmethod
-    def open(
-        cls,
-        folder: Path,
-        dtype: str | torch.dtype | None = None,
-        device: str | None = None,
-    ) -> SkyReelsV2:
-        """Reads model_index.json of a folder in the diffusers layout, and no weights.
-
-        By default bfloat16 on CUDA where there is one, otherwise float32 on the CPU. Raises
-        BadInput for a folder of another kind.
-        """
-        return cls(Checkpoint.read(folder), dtype, device)
+    def tasks_of(cls, checkpoint: Checkpoint) -> tuple[Task, ...]:
+        return tasks(checkpoint)
 
     @classmethod
-    def describe(cls, folder: Path) -> tuple[tuple[Task, ...], dict[str, Any]]:
-        """(tasks, recipe defaults) of a checkpoint that no catalogue knows, from its configs.
+    def defaults_of(cls, checkpoint: Checkpoint) -> dict[str, Any]:
+        return defaults(checkpoint)
 
-        Reads all of the folder but the weights; raises BadInput naming what is missing or damaged.
-        """
-        checkpoint = Checkpoint.read(folder)
-        checkpoint.check()
-        return tasks(checkpoint), defaults(checkpoint)
-
-    @property
-    def loaded(self) -> frozenset[str]:
-        return frozenset(self._components)
-
-    @property
-    def components(self) -> Mapping[str, Any]:
-        """What is in memory, by name: for what attaches to a model from outside."""
-        return MappingProxyType(self._components)
-
-    @cached_property
-    def _placement(self) -> tuple[str, str]:
-        from pipelines.components import resolve
-
-        return resolve(*self._wanted)
-
-    @property
-    def dtype(self) -> str:
-        return self._placement[0]
-
-    @property
-    def device(self) -> str:
-        return self._placement[1]
+    def dtype_of(self, component: str) -> str:
+        return VAE_DTYPE if component == "vae" else self.dtype
 
     def plan(self, recipe: Request) -> Plan:
         return make_plan(recipe, self.checkpoint)
@@ -233,28 +190,6 @@ class SkyReelsV2(BasePipeline):
             skip_map=velocity.skip_map,
         )
 
-    def _free(self, names: tuple[str, ...]) -> None:
-        from pipelines.components import free_memory
-
-        for name in names:
-            self._components.pop(name, None)
-            self._signatures.pop(name, None)
-        free_memory(self.device)
-
-    def _load(self, names: tuple[str, ...]) -> None:
-        """Loads what is not in memory, or is there from files that have changed since: keys are
-        made of the files on disk, and the weights in use have to be those."""
-        from pipelines.components import load_component
-
-        signatures = {name: self.checkpoint.signature(name) for name in names}
-        stale = [name for name in names if self._signatures.get(name) != signatures[name]]
-        self.checkpoint.check(stale)
-        for name in stale:
-            self._components.pop(name, None)
-            dtype = VAE_DTYPE if name == "vae" else self.dtype
-            self._components[name] = load_component(self.checkpoint, name, dtype, self.device)
-            self._signatures[name] = signatures[name]
-
     def _given(
         self,
         recipe: Request,
@@ -294,17 +229,6 @@ class SkyReelsV2(BasePipeline):
     def _scheduler(self, shift: float) -> Any:
         scheduler = self._components["scheduler"]
         return type(scheduler).from_config(scheduler.config, flow_shift=shift)
-
-    @cached_property
-    def _projection(self) -> Projection:
-        """Given by the codec's config as `latents_rgb`, normalised latents to -1..1, `[C + 1, 3]`
-        with the bias as its last row; else learned from the segments that are decoded."""
-        import numpy as np
-
-        from pipelines.preview import Projection
-
-        matrix = np.asarray(self.checkpoint.config("vae").get("latents_rgb") or [])
-        return Projection(matrix if matrix.any() else None)
 
     def _reporter(self, on_step: OnStep | None, steps: int) -> Any:
         def report(step: int, estimate: torch.Tensor | None) -> None:
