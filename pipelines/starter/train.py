@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .steps import Steps, add_run_options, join_team, run_settings, say
+
 STEPS = """\
 The weights are made in five steps; each can be stopped and run again, and --work holds all that
 is written on the way:
@@ -38,22 +40,15 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m pipelines.starter.train",
-        description=STEPS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    steps = parser.add_subparsers(required=True, metavar="STEP")
+    steps = Steps("python -m pipelines.starter.train", STEPS)
 
     def step(name: str, run, text: str) -> argparse.ArgumentParser:
-        sub = steps.add_parser(name, help=text, description=text)
-        sub.add_argument("--work", type=Path, required=True, metavar="DIR")
+        sub = steps.add(name, run, text)
         sub.add_argument(
             "--from", dest="start", type=Path, metavar="DIR", help="a checkpoint to begin with"
         )
         sub.add_argument("--device", help="cuda or cpu; by default what there is")
         sub.add_argument("--threads", type=int, help="CPU threads; all cores by default")
-        sub.set_defaults(run=run)
         return sub
 
     codec = step("codec", train_codec, "train the codec's decoder, or both halves")
@@ -71,19 +66,11 @@ def _parser() -> argparse.ArgumentParser:
 
     transformer = step("transformer", train_transformer, "train the transformer")
     transformer.add_argument("--stage", choices=("pictures", "films"), default="films")
-    transformer.add_argument("--minutes", type=float, default=60, help="of this run")
-    transformer.add_argument(
-        "--finish", type=float, default=15, metavar="MINUTES", help="decay the rate over the last"
-    )
-    transformer.add_argument("--learning-rate", type=float, default=1.5e-3)
-    transformer.add_argument("--resume", action="store_true")
-    transformer.add_argument("--rank", type=int, default=0, help="number of this process")
-    transformer.add_argument("--size", type=int, default=1, help="processes training together")
-    transformer.add_argument("--meeting-file", type=Path, help="a new file, the same for all")
+    add_run_options(transformer, finish=15, learning_rate=1.5e-3)
 
     export = step("export", export_weights, "write the checkpoint")
     export.add_argument("--out", type=Path, required=True)
-    return parser
+    return steps.parser
 
 
 def _torch(arguments: argparse.Namespace):
@@ -94,10 +81,6 @@ def _torch(arguments: argparse.Namespace):
     if not arguments.device:
         arguments.device = "cuda" if torch.cuda.is_available() else "cpu"
     return torch
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def load_codec(work: Path, start: Path | None):
@@ -134,7 +117,7 @@ def train_codec(arguments: argparse.Namespace) -> None:
     trainer = CodecTrainer(codec, settings, arguments.device)
     if arguments.resume:
         trainer.load(arguments.work / "codec_run")
-    trainer.run(arguments.work / "codec_run", _say)
+    trainer.run(arguments.work / "codec_run", say)
     codec = measure(trainer.averaged().cpu(), keep_statistics=not arguments.encoder)
     codec.save_pretrained(arguments.work / "vae")
 
@@ -152,44 +135,36 @@ def make_data(arguments: argparse.Namespace) -> None:
         path = folder / f"clips_{arguments.frames:03d}_{seed:06d}.safetensors"
         if not path.exists():
             write_shard(path, codec, size, arguments.frames, seed)
-            _say(f"wrote {path}")
+            say(f"wrote {path}")
 
 
 def train_text(arguments: argparse.Namespace) -> None:
     _torch(arguments)
     from .text import train_text_encoder
 
-    tokenizer, encoder, share = train_text_encoder(arguments.steps, log=_say)
+    tokenizer, encoder, share = train_text_encoder(arguments.steps, log=say)
     tokenizer.save_pretrained(arguments.work / "tokenizer")
     encoder.save_pretrained(arguments.work / "text_encoder")
-    _say(f"{share:.1%} of the attributes of new captions are read")
+    say(f"{share:.1%} of the attributes of new captions are read")
 
 
 def train_transformer(arguments: argparse.Namespace) -> None:
     torch = _torch(arguments)
     torch.manual_seed(0)
-    from .team import Team
     from .trainer import Trainer, TrainSettings
 
-    if arguments.size > 1 and not arguments.meeting_file:
-        raise SystemExit("--size above 1 needs --meeting-file, the same new file for each process.")
-    settings = TrainSettings(
-        stage=arguments.stage,
-        minutes=arguments.minutes,
-        decay_minutes=arguments.finish,
-        learning_rate=arguments.learning_rate,
-    )
+    team = join_team(arguments)
     trainer = Trainer(
         load_transformer(arguments.start),
         *load_text(arguments.work, arguments.start),
         load_codec(arguments.work, arguments.start).config,
-        settings,
+        TrainSettings(stage=arguments.stage, **run_settings(arguments)),
         arguments.device,
-        Team.join(arguments.rank, arguments.size, arguments.meeting_file),
+        team,
     )
     if arguments.resume:
         trainer.load(arguments.work / "transformer_run")
-    trainer.run(arguments.work / "latents", arguments.work / "transformer_run", _say)
+    trainer.run(arguments.work / "latents", arguments.work / "transformer_run", say)
 
 
 def load_transformer(start: Path | None):
@@ -215,7 +190,7 @@ def export_weights(arguments: argparse.Namespace) -> None:
     averaged_models(arguments.work / "transformer_run", transformer, text_encoder)
     codec = load_codec(arguments.work, arguments.start)
     size = export_checkpoint(arguments.out, transformer, text_encoder, tokenizer, codec)
-    _say(f"{size / 1e6:.1f} MB of weights in {arguments.out}")
+    say(f"{size / 1e6:.1f} MB of weights in {arguments.out}")
 
 
 if __name__ == "__main__":

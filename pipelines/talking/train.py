@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pipelines.starter.steps import Steps, add_run_options, join_team, run_settings, say
+
 STEPS = """\
 The weights are made in six steps; each can be stopped and run again, and --work holds all that
 is written on the way:
@@ -38,18 +40,8 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m pipelines.talking.train",
-        description=STEPS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    steps = parser.add_subparsers(required=True, metavar="STEP")
-
-    def step(name: str, run, text: str) -> argparse.ArgumentParser:
-        sub = steps.add_parser(name, help=text, description=text)
-        sub.add_argument("--work", type=Path, required=True, metavar="DIR")
-        sub.set_defaults(run=run)
-        return sub
+    steps = Steps("python -m pipelines.talking.train", STEPS)
+    step = steps.add
 
     codec = step("codec", fit_codec, "fit the axes and train the decoder")
     codec.add_argument("--minutes", type=float, default=20, help="of this run")
@@ -69,23 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     data.add_argument("--seed", type=int, default=0)
 
     transformer = step("transformer", train_transformer, "train the transformer")
-    transformer.add_argument("--minutes", type=float, default=60, help="of this run")
-    transformer.add_argument(
-        "--finish", type=float, default=25, metavar="MINUTES", help="decay the rate over the last"
-    )
-    transformer.add_argument("--learning-rate", type=float, default=2e-3)
-    transformer.add_argument("--resume", action="store_true")
-    transformer.add_argument("--rank", type=int, default=0, help="number of this process")
-    transformer.add_argument("--size", type=int, default=1, help="processes training together")
-    transformer.add_argument("--meeting-file", type=Path, help="a new file, the same for all")
+    add_run_options(transformer, finish=25, learning_rate=2e-3)
 
     export = step("export", export_weights, "write the checkpoint")
     export.add_argument("--out", type=Path, required=True)
-    return parser
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
+    return steps.parser
 
 
 def load_codec(work: Path):
@@ -129,25 +109,25 @@ def fit_codec(arguments: argparse.Namespace) -> None:
         codec.save_pretrained(arguments.work / "axes")
     settings = DecoderSettings(minutes=arguments.minutes, seed=arguments.seed)
     codec = load_codec(arguments.work)
-    codec = train_decoder(codec, settings, arguments.work / "decoder.safetensors", _say)
-    _say(f"on new scenes: {fidelity(codec, 16, 99)}")
+    codec = train_decoder(codec, settings, arguments.work / "decoder.safetensors", say)
+    say(f"on new scenes: {fidelity(codec, 16, 99)}")
 
 
 def teach_ear(arguments: argparse.Namespace) -> None:
     from .hearing import train_ear
 
-    ear, found = train_ear(arguments.minutes, log=_say)
+    ear, found = train_ear(arguments.minutes, log=say)
     ear.save_pretrained(arguments.work / "audio_encoder")
-    _say(f"on new voices: correlation {found:.3f} with the openness of mouths")
+    say(f"on new voices: correlation {found:.3f} with the openness of mouths")
 
 
 def teach_text(arguments: argparse.Namespace) -> None:
     from .captions import train_text_encoder
 
-    tokenizer, encoder, share = train_text_encoder(arguments.steps, log=_say)
+    tokenizer, encoder, share = train_text_encoder(arguments.steps, log=say)
     tokenizer.save_pretrained(arguments.work / "tokenizer")
     encoder.save_pretrained(arguments.work / "text_encoder")
-    _say(f"the mood of {share:.1%} of new captions is read")
+    say(f"the mood of {share:.1%} of new captions is read")
 
 
 def make_data(arguments: argparse.Namespace) -> None:
@@ -162,43 +142,36 @@ def make_data(arguments: argparse.Namespace) -> None:
         path = folder / f"people_{arguments.people}_{seed:06d}.safetensors"
         if not path.exists():
             write_shard(path, codec, ear, size, arguments.people, seed)
-            _say(f"wrote {path}")
+            say(f"wrote {path}")
 
 
 def train_transformer(arguments: argparse.Namespace) -> None:
     import torch
 
-    from pipelines.starter.team import Team
-
     from .parts import new_image_encoder, new_transformer
     from .trainer import Trainer, TrainSettings, constants_of
 
     torch.manual_seed(0)
-    if arguments.size > 1 and not arguments.meeting_file:
-        raise SystemExit("--size above 1 needs --meeting-file, the same new file for each process.")
+    team = join_team(arguments)
     codec = load_codec(arguments.work)
-    settings = TrainSettings(
-        minutes=arguments.minutes,
-        decay_minutes=arguments.finish,
-        learning_rate=arguments.learning_rate,
-    )
     trainer = Trainer(
         new_transformer(),
         new_image_encoder(),
         codec,
         constants_of(codec, *load_text(arguments.work)),
-        settings,
-        Team.join(arguments.rank, arguments.size, arguments.meeting_file or Path()),
+        TrainSettings(**run_settings(arguments)),
+        team,
     )
     if arguments.resume:
         trainer.load(arguments.work / "run")
-    trainer.run(arguments.work / "latents", arguments.work / "run", _say)
+    trainer.run(arguments.work / "latents", arguments.work / "run", say)
 
 
 def export_weights(arguments: argparse.Namespace) -> None:
+    from pipelines.starter.training_run import load_average
+
     from .export import export_checkpoint
     from .parts import new_image_encoder, new_transformer
-    from .trainer import load_average
 
     transformer = new_transformer()
     load_average(arguments.work / "run", transformer)
@@ -211,7 +184,7 @@ def export_weights(arguments: argparse.Namespace) -> None:
         "audio_encoder": load_ear(arguments.work),
     }
     size = export_checkpoint(arguments.out, models, tokenizer)
-    _say(f"{size / 1e6:.1f} MB of weights in {arguments.out}")
+    say(f"{size / 1e6:.1f} MB of weights in {arguments.out}")
 
 
 if __name__ == "__main__":

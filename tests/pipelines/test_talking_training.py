@@ -9,6 +9,7 @@ import torch
 from pipelines.infinitetalk.speech import speech_features
 from pipelines.infinitetalk.windows import audio_windows
 from pipelines.starter.codec import stack_frames
+from pipelines.starter.training_run import load_average
 from pipelines.talking.batches import draw_batch, person_masks, velocity_loss
 from pipelines.talking.captions import MOODS, random_caption, train_text_encoder
 from pipelines.talking.codec import PatchCodec
@@ -16,7 +17,7 @@ from pipelines.talking.codec_fitting import draw_stacks, fidelity, fit_axes, to_
 from pipelines.talking.hearing import feature_windows, hear, new_ear
 from pipelines.talking.parts import new_image_encoder, new_transformer
 from pipelines.talking.shards import MOTION, SEGMENT, load_shards, write_shard
-from pipelines.talking.trainer import BatchKind, Trainer, TrainSettings, constants_of, load_average
+from pipelines.talking.trainer import BatchKind, Trainer, TrainSettings, constants_of
 from pipelines.talking.voices import normalised, random_voice, speak
 
 
@@ -117,10 +118,10 @@ def test_training_learns_and_goes_on_where_it_stopped(work, codec, constants, tm
     batch = draw_batch(clips, images, 4, 5, 3.0, constants, np.random.default_rng(0))
     noise = torch.randn(batch.latents.shape)
     with torch.no_grad():
-        before = velocity_loss(first.model, batch, noise)
+        before = velocity_loss(first.models, batch, noise)
     first.run(work, tmp_path, log=lambda line: None)
     with torch.no_grad():
-        assert velocity_loss(first.model, batch, noise) < before
+        assert velocity_loss(first.models, batch, noise) < before
     again = trainer(codec, constants, steps=7)
     again.load(tmp_path)
     assert again.step == 6
