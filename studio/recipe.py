@@ -32,9 +32,9 @@ INPUT_FILES = {
 """Fields that name files, each with what those hold."""
 SEVERAL_FILES = frozenset({"references", "loras"})
 """Those of them that name any number of files."""
-OF_SOME_MODELS = ("guidance_scale_2", "audio_scale", "color_correction", "apg")
+NUMBERS_OF_SOME = ("guidance_scale_2", "audio_scale", "color_correction", "apg")
 """Numbers that only some models have."""
-MAY_BE_EMPTIED = frozenset({*INPUT_FILES, *OF_SOME_MODELS})
+MAY_BE_EMPTIED = frozenset({*INPUT_FILES, *NUMBERS_OF_SOME})
 HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w-][\w.-]*)+")
 """`org/name/file`, a file of a hub repository. Manifests name the library's own as `inputs/…`."""
 
@@ -151,7 +151,7 @@ class Recipe(BaseModel):
         kept = {"segments": self.segments} if entry.capabilities.segment_reuse else {}
         unread = base.OF_SOME_MODELS - set(entry.capabilities.extras)
         reset = {name: Recipe.model_fields[name].default for name in unread}
-        return {**reset, **dict.fromkeys(OF_SOME_MODELS), **entry.defaults, **kept}
+        return {**reset, **dict.fromkeys(NUMBERS_OF_SOME), **entry.defaults, **kept}
 
     def with_absolute_files(self) -> Recipe:
         """The same recipe with its files named from the root, so that it means the same anywhere.

@@ -7,8 +7,8 @@ import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted, WR
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
 import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
 import { FlowBox } from "./recipe_flow.js";
-import { FilesField } from "./recipe_files.js";
-import { InputField, setInput } from "./recipe_inputs.js";
+import { FilesField, InputField, LorasField } from "./recipe_files.js";
+import { setInput } from "./recipe_inputs.js";
 import { drawMemory } from "./recipe_memory.js";
 import { OrderPart } from "./recipe_order.js";
 import { Presets } from "./recipe_presets.js";
@@ -69,8 +69,8 @@ class ModelField {
 }
 
 function anyFieldFor(field) {
-  if (field.kind === "file") return new InputField(field);
-  return ["files", "loras"].includes(field.kind) ? new FilesField(field) : fieldFor(field);
+  const Files = { file: InputField, files: FilesField, loras: LorasField }[field.kind];
+  return Files ? new Files(field) : fieldFor(field);
 }
 
 class Rail {

@@ -1,119 +1,141 @@
-// Fields that take several files: further pictures, and LoRAs, each with how much of it is added.
-import { arrange, button, h, setText } from "./dom.js";
+// The fields of the rail that hold files: one picture or voice, further pictures, and LoRAs.
+import { button, h } from "./dom.js";
 import { parsed } from "./recipe_check.js";
-import { setField } from "./recipe_draft.js";
-import { ACCEPTS, listOf, mediaOf, nameOf, setInput } from "./recipe_inputs.js";
+import { draft, setField } from "./recipe_draft.js";
+import { DropField } from "./recipe_drop.js";
+import { modelOf } from "./recipe_facts.js";
+import { listOf, mediaOf, nameOf } from "./recipe_inputs.js";
 
 const STRENGTH = { kind: "number" };
+const MOST_STRENGTH = 10;
+const ON_HUB = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(\/[\w-][\w.-]*)+$/;
+const PARTS = { both: "both parts", high: "high noise", low: "low noise" };
 
-export class FilesField {
+// One picture or voice; another one takes its place.
+export class InputField extends DropField {
   constructor(field) {
-    this.field = field;
-    this.name = field.name;
-    this.isLora = field.kind === "loras";
-    const ids = { control: `recipe-${field.name}`, hint: `recipe-${field.name}-hint`, fault: `recipe-${field.name}-fault` };
-    this.control = h("input", {
-      type: "file", id: ids.control, class: "visually-hidden recipe-file", accept: ACCEPTS[field.name], multiple: true,
-      "aria-label": field.label, "aria-describedby": `${ids.fault} ${ids.hint}`,
-      onchange: () => this.give([...this.control.files]).then(() => (this.control.value = "")),
-    });
-    this.words = h("span", { class: "recipe-drop-words" });
-    this.zone = h("label", { class: "recipe-drop", for: ids.control }, this.words);
-    this.list = h("ul", { class: "recipe-files", "aria-label": field.label });
-    this.fault = h("div", { class: "recipe-fault", id: ids.fault });
-    this.box = h("div", { class: "recipe-drop-box" });
-    this.element = h(
-      "div",
-      {
-        class: "field recipe-field", "data-field": field.name,
-        ondragover: (event) => this.over(event), ondragleave: () => this.zone.classList.remove("over"),
-        ondrop: (event) => this.drop(event),
-      },
-      h("span", { class: "label" }, field.label),
-      this.control,
-      this.box,
-      this.fault,
-      h("div", { class: "hint", id: ids.hint }, field.hint),
-    );
-    this.reading = null;
-    this.refused = null;
+    super(field);
     this.shown = null;
+    this.filled = h("div", { class: "recipe-filled" });
   }
 
-  over(event) {
-    if (![...event.dataTransfer.items].some((item) => item.kind === "file")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    this.zone.classList.add("over");
+  asks(isThere) {
+    return isThere ? "Another one" : `Drop a ${this.field.label.toLowerCase()} here, or choose one`;
   }
 
-  drop(event) {
-    this.zone.classList.remove("over");
-    const files = [...event.dataTransfer.files];
-    if (!files.length) return;
-    event.preventDefault();
-    event.stopPropagation();
-    this.give(files);
-  }
-
-  // One after the other, in the order in which they were chosen.
-  async give(files) {
-    this.refused = null;
-    try {
-      for (const file of files) {
-        this.reading = file.name;
-        this.draw(null);
-        await setInput(this.name, file);
-      }
-    } catch (error) {
-      this.refused = error.fix ?? error.message;
-    } finally {
-      this.reading = null;
-      this.draw(null);
+  there() {
+    const path = draft.recipe[this.name] ?? null;
+    if (path !== this.shown) {
+      this.shown = path;
+      this.refused = null;
+      if (path) this.filled.replaceChildren(mediaOf(this.name, path), h("bdi", { class: "recipe-file-name" }, nameOf(path)), this.out());
     }
+    return path ? [this.filled] : [];
+  }
+
+  out() {
+    return button(`Remove the ${this.field.label.toLowerCase()}`, {
+      icon: "close", class: "small quiet",
+      onclick: () => {
+        this.refused = null;
+        setField(this.name, null);
+        this.control.focus();
+      },
+    });
+  }
+}
+
+// Any number of files, each in a row of its own.
+export class FilesField extends DropField {
+  constructor(field) {
+    super(field, true);
+    this.shown = null;
+    this.list = h("ul", { class: "recipe-files", "aria-label": field.label });
+  }
+
+  asks(isThere) {
+    return isThere ? "More" : "Drop pictures here, or choose some";
+  }
+
+  there() {
+    const list = listOf(this.name);
+    const now = JSON.stringify([list, draft.model]);
+    if (now !== this.shown) {
+      this.shown = now;
+      this.list.replaceChildren(...list.map((one, i) => h("li", { class: "recipe-filled" }, ...this.row(one, i))));
+    }
+    return list.length ? [this.list] : [];
+  }
+
+  row(path, i) {
+    return [mediaOf(this.name, path), h("bdi", { class: "recipe-file-name" }, nameOf(path)), this.out(path, i)];
+  }
+
+  out(path, i) {
+    const remove = () => {
+      this.put(listOf(this.name).filter((_, at) => at !== i));
+      this.control.focus();
+    };
+    return button(`Remove ${nameOf(path)}`, { icon: "close", class: "small quiet", onclick: remove });
   }
 
   put(list) {
     this.refused = null;
     setField(this.name, list.length ? list : null);
   }
+}
 
-  remove(i) {
-    this.put(listOf(this.name).filter((_, at) => at !== i));
-    this.control.focus();
+// LoRAs: files or names on the hub, each with a strength and, where there are two transformers, the
+// one it is for.
+export class LorasField extends FilesField {
+  constructor(field) {
+    super(field);
+    this.hub = h("input", {
+      type: "text", class: "recipe-hub", autocomplete: "off", spellcheck: "false", placeholder: "org/name/file.safetensors",
+      "aria-label": "LoRA on the hub",
+      onkeydown: (event) => event.key === "Enter" && (event.preventDefault(), this.add()),
+    });
+    this.element.insertBefore(h("div", { class: "recipe-control" }, this.hub, button("Add", { class: "small", onclick: () => this.add() })), this.fault);
+  }
+
+  asks(isThere) {
+    return isThere ? "More" : "Drop LoRA files (.safetensors) here, or choose some";
+  }
+
+  add() {
+    const file = this.hub.value.trim();
+    if (!file) return;
+    if (!ON_HUB.test(file)) {
+      this.refused = "Write it as org/name/file.safetensors, as the hub does.";
+      return this.draw(null);
+    }
+    this.hub.value = "";
+    this.put([...listOf(this.name), { file, strength: 1 }]);
   }
 
   row(one, i) {
-    const path = this.isLora ? one.file : one;
-    const name = nameOf(path);
-    const out = button(`Remove ${name}`, { icon: "close", class: "small quiet", onclick: () => this.remove(i) });
-    const words = h("bdi", { class: "recipe-file-name" }, name);
-    if (!this.isLora) return h("li", { class: "recipe-filled" }, mediaOf(this.name, path), words, out);
+    const change = (patch) => this.put(listOf(this.name).map((other, at) => (at === i ? { ...other, ...patch } : other)));
+    const name = nameOf(one.file);
     const strength = h("input", {
-      type: "text", inputmode: "decimal", class: "number recipe-strength", autocomplete: "off", "aria-label": `Strength of ${name}`,
-      value: String(one.strength),
+      type: "text", inputmode: "decimal", class: "number recipe-strength", autocomplete: "off",
+      "aria-label": `Strength of ${name}`, value: String(one.strength),
       onchange: () => {
         const value = parsed(strength.value, STRENGTH) ?? 1;
-        this.put(listOf(this.name).map((other, at) => (at === i ? { ...other, strength: value } : other)));
+        if (typeof value === "number" && Math.abs(value) <= MOST_STRENGTH) return change({ strength: value });
+        this.refused = `The strength of ${name} is a number from -${MOST_STRENGTH} to ${MOST_STRENGTH}; ${one.strength} still counts.`;
+        strength.value = String(one.strength);
+        this.draw(null);
       },
     });
-    return h("li", { class: "recipe-filled" }, words, h("span", { class: "muted" }, "×"), strength, out);
+    const words = h("bdi", { class: "recipe-file-name" }, name);
+    const parts = modelOf(draft.model)?.extras.includes("guidance_scale_2") ? [this.partOf(one, name, change)] : [];
+    return [words, h("span", { class: "muted" }, "×"), strength, ...parts, this.out(one.file, i)];
   }
 
-  draw(fault) {
-    const list = listOf(this.name);
-    const now = JSON.stringify(list);
-    if (now !== this.shown) {
-      this.shown = now;
-      this.list.replaceChildren(...list.map((one, i) => this.row(one, i)));
-    }
-    arrange(this.box, list.length ? [this.list, this.zone] : [this.zone]);
-    this.zone.classList.toggle("again", list.length > 0);
-    const what = this.isLora ? "LoRA files (.safetensors)" : "pictures";
-    setText(this.words, this.reading ? `Reading ${this.reading}…` : list.length ? "More" : `Drop ${what} here, or choose some`);
-    const words = this.refused ?? fault;
-    setText(this.fault, words ?? "");
-    if (words) this.control.setAttribute("aria-invalid", "true");
-    else this.control.removeAttribute("aria-invalid");
+  partOf(one, name, change) {
+    const options = Object.entries(PARTS).map(([value, words]) => h("option", { value }, words));
+    const control = h("select", { "aria-label": `Part of the model for ${name}`, onchange: () => change({ part: control.value }) }, ...options);
+    control.value = one.part ?? "both";
+    return control;
   }
 }

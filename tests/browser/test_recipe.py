@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,8 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import PHONE, RENDER_MS, OpenPage, Server, main_button, tile
+from tests.fixtures import tiny_qwen
+from tests.fixtures.once import once
 
 SAMPLE = "a red boat drifting left over the sea at sunset"
 WILD = '<img src=x onerror="document.title=1"> ${1+1} {{7*7}} 🪁 שלום עולם </textarea>\n  two'
@@ -579,7 +582,7 @@ def test_a_picture_that_comes_late_does_not_land_in_another_session(
     open_session(page, "left", "a left boat")
     picture = tmp_path / "shore.png"
     Image.new("RGB", (64, 48), "teal").save(picture)
-    held = hold(page, "**/api/inputs")
+    held = hold(page, "**/api/inputs?*")
     field(page, "Picture").set_input_files(picture)
     wait_for(page, held)
     open_session(page, "right", "a right boat")
@@ -610,3 +613,38 @@ def test_the_rail_fits_a_phone(studio, open_page):
     rail(page).get_by_role("button", name="Presets").click()
     page.wait_for_timeout(500)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_further_pictures_and_loras_each_have_a_row(studio, open_page, tmp_path, tmp_path_factory):
+    edits = once(tmp_path_factory, "qwen_edit_plus", partial(tiny_qwen.build, "qwen_edit_plus"))
+    told = {"folder": str(edits)}
+    httpx.post(f"{studio.address}/api/models/folder", json=told).raise_for_status()
+    page = open_page(studio.address)
+    begin(page)
+    field(page, "Model").select_option(label=edits.name)
+    files = [tmp_path / name for name in ("one.png", "two.png", "three.png")]
+    for path, colour in zip(files, ("teal", "navy", "maroon"), strict=True):
+        Image.new("RGB", (64, 48), colour).save(path)
+    field(page, "Picture").set_input_files(files[0])
+    field(page, "Further pictures").set_input_files(files[1:])
+    rows = rail(page).locator('[data-field="references"] li')
+    expect(rows).to_have_count(2)
+    rows.first.get_by_role("button", name="Remove two.png").click()
+    expect(rows).to_have_count(1)
+    page.get_by_text("More settings").click()
+    hub = field(page, "LoRA on the hub")
+    hub.fill("../../etc/passwd")
+    hub.press("Enter")
+    expect(fault(page, "loras")).to_contain_text("org/name/file.safetensors")
+    hub.fill("org/name/film.safetensors")
+    hub.press("Enter")
+    strength = field(page, "Strength of film.safetensors")
+    strength.fill("a lot")
+    strength.press("Tab")
+    expect(fault(page, "loras")).to_contain_text("1 still counts")
+    strength.fill("0.8")
+    strength.press("Tab")
+    expect(fault(page, "loras")).to_contain_text("not on this machine")
+    recipe = ask(page, "commands.draftRecipe().recipe")
+    assert recipe["loras"] == [{"file": "org/name/film.safetensors", "strength": 0.8}]
+    assert [Path(path).suffix for path in recipe["references"]] == [".png"]
