@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BadInput
@@ -21,13 +22,22 @@ def resolve(dtype: str | torch.dtype | None, device: str | None) -> tuple[str, s
     precision is slow: weights stored in fp16 are raised on loading."""
     import torch
 
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device is None:
+        device = _gpu() if torch.cuda.is_available() else "cpu"
     if dtype is None:
         dtype = "bfloat16" if device.startswith("cuda") else "float32"
     dtype = str(dtype).removeprefix("torch.")
     if dtype not in DTYPES:
         raise BadInput("dtype", dtype, f"Use one of {', '.join(DTYPES)}.")
     return dtype, device
+
+
+def _gpu() -> str:
+    """The GPU of this process: with several of them, as torchrun starts them, each has its own."""
+    import torch
+
+    rank = os.environ.get("LOCAL_RANK")
+    return "cuda" if rank is None else f"cuda:{int(rank) % torch.cuda.device_count()}"
 
 
 def load_component(checkpoint: Checkpoint, name: str, dtype: str, device: str) -> Any:

@@ -72,8 +72,8 @@ class Needs:
     """Activations of one forward."""
     decode: int
     """Activations of decoding without tiles."""
-    gguf: int = 0
-    """Size of the GGUF file beside the transformer; 0 without one."""
+    gguf: tuple[int, ...] = ()
+    """Size of the one GGUF file beside each transformer; empty where there is not one for each."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _on_gpu(needs: Needs, weights: str, offload: str) -> int:
 
 def _sizes(needs: Needs, weights: str) -> tuple[int, ...]:
     if weights == "gguf" and needs.gguf:
-        return (needs.gguf,) * len(needs.transformers)
+        return needs.gguf
     return tuple(int(size * SHARE[weights]) for size in needs.transformers)
 
 
@@ -196,7 +196,7 @@ def _check_weights(machine: Machine, needs: Needs, weights: str) -> None:
     if weights in ("int8", "nf4") and not machine.gpu_total:
         raise BadInput("weights", weights, "It needs a GPU; use full or fp8.")
     if weights == "gguf" and not needs.gguf:
-        fix = "There is no .gguf file in the transformer's folder of this model; use another one."
+        fix = "It needs one .gguf file in the folder of each transformer; use another one."
         raise BadInput("weights", weights, fix)
 
 

@@ -12,7 +12,7 @@ from studio import flowcache
 from studio.chapter import CARRIED, Chapter, recipe_at
 from studio.keys import Keys
 from studio.library import Library
-from studio.recipe import INPUT_FILES, Recipe
+from studio.recipe import INPUT_FILES, SAMPLING, Recipe
 from studio.take import Take
 
 VOICES = frozenset({"audio", "audio_2"})
@@ -32,6 +32,12 @@ def refuse_unused_inputs(recipe: Recipe, pipeline: Pipeline) -> None:
         if value not in (None, (), "", "auto"):
             fix = f"{recipe.model} does not look at it; leave it out or choose another model."
             raise BadInput(name, value if isinstance(value, str) else str(value), fix)
+    read = pipeline.segment_inputs(recipe)
+    for name in SAMPLING:
+        value = getattr(recipe, name)
+        if name not in read and value != Recipe.model_fields[name].default:
+            fix = f"{recipe.model} does not look at it; leave it out or choose another model."
+            raise BadInput(name, value, fix)
 
 
 def refuse_unfit(pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHashes) -> None:

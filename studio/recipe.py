@@ -34,6 +34,8 @@ SEVERAL_FILES = frozenset({"references", "loras"})
 """Those of them that name any number of files."""
 NUMBERS_OF_SOME = ("guidance_scale_2", "audio_scale", "color_correction", "apg")
 """Numbers that only some models have."""
+SAMPLING = ("shift", "ar_step", "causal_block", "condition_noise")
+"""Settings of a schedule, which not every model has."""
 MAY_BE_EMPTIED = frozenset({*INPUT_FILES, *NUMBERS_OF_SOME})
 HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w-][\w.-]*)+")
 """`org/name/file`, a file of a hub repository. Manifests name the library's own as `inputs/…`."""
@@ -149,7 +151,7 @@ class Recipe(BaseModel):
     def _of_new_model(self, entry: catalogue.Model) -> dict[str, Any]:
         """The settings that another model begins with; a chain keeps its length."""
         kept = {"segments": self.segments} if entry.capabilities.segment_reuse else {}
-        unread = base.OF_SOME_MODELS - set(entry.capabilities.extras)
+        unread = {*SAMPLING, *(base.OF_SOME_MODELS - set(entry.capabilities.extras))}
         reset = {name: Recipe.model_fields[name].default for name in unread}
         return {**reset, **dict.fromkeys(NUMBERS_OF_SOME), **entry.defaults, **kept}
 

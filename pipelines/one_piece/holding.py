@@ -37,13 +37,15 @@ def needs_of(checkpoint: Checkpoint, transformers: Iterable[str], recipe: Reques
     latent = (recipe.width // factor) * (recipe.height // factor)
     frames = (recipe.frames - 1) // checkpoint.temporal_factor + 1
     pixels = recipe.width * recipe.height
-    gguf = list((checkpoint.folder / "transformer").glob("*.gguf"))
+    transformers = tuple(transformers)
+    files = [list((checkpoint.folder / name).glob("*.gguf")) for name in transformers]
+    all_one = all(len(found) == 1 for found in files)
     return Needs(
         transformers=tuple(parameters(checkpoint, name) * HALF for name in transformers),
         vae=parameters(checkpoint, "vae") * 2 * HALF,
         denoise=latent * frames // area * hidden * HALF * 12,
         decode=pixels * min(4, recipe.frames) * 96 * 4 * 3,
-        gguf=gguf[0].stat().st_size if gguf else 0,
+        gguf=tuple(one.stat().st_size for (one,) in files) if all_one else (),
     )
 
 
@@ -74,7 +76,7 @@ def load_transformer(
         if weights == "gguf":
             from diffusers import GGUFQuantizationConfig
 
-            (file, *_) = sorted(folder.glob("*.gguf"))
+            (file,) = folder.glob("*.gguf")
             model = component.from_single_file(
                 str(file),
                 config=str(folder),

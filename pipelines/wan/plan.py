@@ -41,6 +41,9 @@ def check_recipe(recipe: Request, checkpoint: Checkpoint) -> None:
             fix = "This model has one transformer: leave it out."
             raise BadInput("guidance_scale_2", recipe.guidance_scale_2, fix)
         positive("guidance_scale_2", recipe.guidance_scale_2, or_zero=True)
+        if recipe.guidance_scale_2 > 1 >= recipe.guidance_scale:
+            fix = "With guidance_scale 1 or less neither transformer is guided: leave it out."
+            raise BadInput("guidance_scale_2", recipe.guidance_scale_2, fix)
     _check_size(recipe, checkpoint)
     _check_pictures(recipe, checkpoint)
 

@@ -70,7 +70,7 @@ def test_large_pictures_are_decoded_in_tiles_where_the_gpu_is_small():
     [
         (("fp8", "sequential"), "offload", "does not work with weights in fp8; use one of none"),
         (("nf4", "group"), "offload", "use one of none, model"),
-        (("gguf", "auto"), "weights", "no .gguf file"),
+        (("gguf", "auto"), "weights", "one .gguf file in the folder of each"),
         (("int8", "auto"), "weights", "pip install bitsandbytes"),
     ],
 )
@@ -184,3 +184,32 @@ def test_an_encoder_that_waits_in_main_memory_encodes_the_same(tmp_path_factory,
     waiting = pipeline.encode(recipe, parts)
     for part in parts:
         assert torch.equal(waiting[part]["embeds"], plain[part]["embeds"])
+
+
+def test_a_gguf_file_counts_only_where_each_transformer_has_one(tmp_path_factory, recipe):
+    from pipelines.one_piece.holding import needs_of
+    from pipelines.wan.checkpoint import Checkpoint
+
+    folder = tmp_path_factory.mktemp("gguf") / "wan"
+    tiny_wan.build("wan22_t2v", folder)
+    names, asked = ("transformer", "transformer_2"), recipe.but(segments=1, overlap=0)
+    (folder / "transformer" / "q4.gguf").write_bytes(b"0123")
+    assert needs_of(Checkpoint.read(folder), names, asked).gguf == ()
+    (folder / "transformer_2" / "q4.gguf").write_bytes(b"012345")
+    assert needs_of(Checkpoint.read(folder), names, asked).gguf == (4, 6)
+    (folder / "transformer" / "q8.gguf").write_bytes(b"01234567")
+    assert needs_of(Checkpoint.read(folder), names, asked).gguf == ()
+
+
+def test_each_of_several_processes_has_a_gpu_of_its_own(monkeypatch):
+    import torch
+
+    from pipelines.components import resolve
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert resolve(None, None) == ("bfloat16", "cuda")
+    for rank, gpu in (("0", "cuda:0"), ("1", "cuda:1"), ("2", "cuda:0")):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        assert resolve(None, None)[1] == gpu
+    assert resolve(None, "cpu")[1] == "cpu"

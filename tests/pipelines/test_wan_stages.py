@@ -123,6 +123,7 @@ def test_what_does_not_fit_is_refused_by_name_with_the_nearest(opened, recipe, l
     refused("wan21_i2v", "image", "give one", image=None)
     refused("wan21_t2v", "image", "takes no picture")
     refused("wan21_i2v", "last_image", "FLF2V", last_image=last_picture)
+    refused("wan22_t2v", "guidance_scale_2", "is guided", guidance_scale=1, guidance_scale_2=3)
     refused("wan21_flf2v", "last_image", "between two pictures", last_image=None)
     refused("wan21_flf2v", "frames", "least is 5", last_image=last_picture, frames=1)
     refused("wan21_i2v", "guidance_scale_2", "one transformer", guidance_scale_2=2.0)

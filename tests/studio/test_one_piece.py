@@ -116,3 +116,15 @@ def test_the_benchmark_tells_loading_and_encoding_apart(qwen):
     assert second["load"] > 0 and told["joins"] == []
     assert "text_encoder" in first["loaded"] and "text_encoder" not in second["loaded"]
     assert json.dumps(told) and "load" in bench.table(told)
+
+
+def test_a_setting_that_the_model_has_no_use_for_is_refused_and_not_carried_over(
+    library, engine, picture, qwen, generate
+):
+    with pytest.raises(BadInput) as refused:
+        picture(1, shift=7)
+    assert refused.value.field == "shift"
+    # The starter has a shift of its own, which a picture of Qwen does not inherit.
+    storybook = generate([1], segments=1).take
+    asked = actions.order_retake(library, engine, storybook.id, 0, [1], {"model": qwen, **SIZE})
+    assert asked.recipe.shift == 1.0 and asked.recipe.frames == 1
