@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.base import Task
 from pipelines.infinitetalk.defaults import EXTRAS as TALKING_EXTRAS
 from pipelines.infinitetalk.defaults import NEGATIVE_PROMPT as TALKING_NEGATIVE
+from pipelines.infinitetalk.defaults import AS_LONG_AS_THE_VOICE
 from pipelines.infinitetalk.defaults import PUBLISHED as TALKING_DEFAULTS
 from pipelines.model import Model
 
@@ -294,6 +295,35 @@ MODELS = (
         note="Small storybook scenes, made for this studio.",
         sizes=((96, 64),),
         needs="Any machine: it runs on a CPU.",
+    ),
+    Model(
+        id="talking",
+        name="Talking starter",
+        family="infinitetalk",
+        source=STARTER.parent / "talking",
+        **APACHE,
+        download_bytes=0,
+        tasks=(Task.S2V,),
+        defaults=MappingProxyType(
+            {
+                "width": 96,
+                "height": 64,
+                "fps": 25,
+                "frames": 33,
+                "overlap": 9,
+                "segments": AS_LONG_AS_THE_VOICE,
+                "steps": 8,
+                "guidance_scale": 1.0,
+                "audio_scale": 2.0,
+                "shift": 3.0,
+                "color_correction": 0.0,
+                "apg": 0.0,
+            }
+        ),
+        note="Drawn faces that speak, made for this studio: give it a picture and a voice.",
+        sizes=((96, 64),),
+        needs="Any machine: it runs on a CPU.",
+        extras=TALKING_EXTRAS,
     ),
     _skyreels("skyreels-v2-df-1.3b-540p", "1.3B-540P", 15_000_000_000, **_540P),
     _skyreels("skyreels-v2-df-14b-540p", "14B-540P", 41_000_000_000, **_540P),

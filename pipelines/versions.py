@@ -13,7 +13,9 @@ def versions(device: str, *packages: str) -> Fields:
 
 
 def image_backend() -> str:
-    """Which of its two the image processors of transformers use: they resize differently."""
+    """Which of its two the image processors of transformers use: they resize differently, and each
+    as its version does. That of Pillow is in the keys anyway."""
+    from importlib.metadata import version
     from importlib.util import find_spec
 
-    return "torchvision" if find_spec("torchvision") else "pil"
+    return f"torchvision {version('torchvision')}" if find_spec("torchvision") else "pil"

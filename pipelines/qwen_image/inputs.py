@@ -51,7 +51,7 @@ def encoder_inputs(
         "text_encoder": folder / "text_encoder",
         "text_dtype": dtype,
         "text_weights": "full",
-        **versions(device, "torch", "diffusers", "transformers"),
+        **versions(device, "torch", "diffusers", "transformers", "tokenizers"),
     }
     seen = pictures(recipe)
     if seen:

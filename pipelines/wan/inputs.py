@@ -44,7 +44,7 @@ def encoder_inputs(
         "text_encoder": folder / "text_encoder",
         "text_dtype": dtype,
         "text_weights": "full",
-        **versions(device, "torch", "diffusers", "transformers", "ftfy"),
+        **versions(device, "torch", "diffusers", "transformers", "tokenizers", "ftfy"),
     }
     # Both prompts go by one name in the key: the same words are encoded once.
     parts = {

@@ -118,7 +118,7 @@ def test_a_download_that_did_not_finish_is_to_be_taken_up_again(hub):
 def test_an_unknown_name_is_answered_with_close_ones():
     with pytest.raises(BadInput, match=r"Did you mean starter\?"):
         catalogue.find("startr")
-    with pytest.raises(BadInput, match="Known: starter, skyreels"):
+    with pytest.raises(BadInput, match="Known: starter, talking, skyreels"):
         catalogue.find("zzz")
 
 
@@ -131,3 +131,10 @@ def test_a_folder_that_is_not_there_is_refused(name):
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"model_index\.json is missing"):
         catalogue.find(str(tmp_path))
+
+
+def test_the_talking_starter_begins_as_its_own_folder_says():
+    model = catalogue.find("talking")
+    tasks, defaults = catalogue.pipeline_class(model.family).describe(model.folder())
+    assert model.tasks == tasks and model.present()
+    assert {name: defaults[name] for name in model.defaults} == dict(model.defaults)
