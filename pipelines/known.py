@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from pipelines.base import Task
+from pipelines.infinitetalk.defaults import AS_LONG_AS_THE_VOICE
 from pipelines.infinitetalk.defaults import EXTRAS as TALKING_EXTRAS
 from pipelines.infinitetalk.defaults import NEGATIVE_PROMPT as TALKING_NEGATIVE
-from pipelines.infinitetalk.defaults import AS_LONG_AS_THE_VOICE
 from pipelines.infinitetalk.defaults import PUBLISHED as TALKING_DEFAULTS
 from pipelines.model import Model
 
