@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 from pipelines import checkpoint
 from pipelines.checkpoint import read_json
 from pipelines.errors import BadInput, ModelMissing
-from pipelines.infinitetalk.published import model_config, shapes_in
+from pipelines.infinitetalk.published import Shapes, model_config, shapes_in
 from pipelines.safetensors_header import safetensors_problem
 
 TEXT = ("tokenizer", "text_encoder")
@@ -105,12 +105,16 @@ class Checkpoint(checkpoint.Checkpoint):
             raise BadInput("model", str(self.folder), fix)
         return shards
 
-    @cached_property
+    @property
     def base_config(self) -> Mapping[str, Any]:
         """The config of the base transformer, in the words of its layout."""
+        return read_json(self.base_config_file)
+
+    @cached_property
+    def base_config_file(self) -> Path:
         if "base_transformer" in self.index:
-            return read_json(self._place("base_transformer") / "config.json")
-        return self.base.config("transformer")
+            return self._place("base_transformer") / "config.json"
+        return self.base.folder / "transformer" / "config.json"
 
     def has(self, component: str) -> bool:
         if not self.published:
@@ -140,13 +144,13 @@ class Checkpoint(checkpoint.Checkpoint):
         if component == "audio_encoder":
             return read_json(self.folder_of(component) / "config.json")
         if component == "transformer":
-            return self._transformer_config
+            layers = int(self.config("audio_encoder")["num_hidden_layers"])
+            return model_config(self.base_config, self._audio_shapes, layers)
         return self.base.config(component)
 
     @cached_property
-    def _transformer_config(self) -> Mapping[str, Any]:
-        layers = int(self.config("audio_encoder")["num_hidden_layers"])
-        return model_config(self.base_config, shapes_in(self.audio_weights), layers)
+    def _audio_shapes(self) -> Shapes:
+        return shapes_in(self.audio_weights)
 
     def weight_files(self, component: str) -> list[Path]:
         if not self.published:
@@ -159,14 +163,15 @@ class Checkpoint(checkpoint.Checkpoint):
         """What a key hashes for a component: paths."""
         if self.published and component == "transformer":
             shards = {path.name: path for path in self.base_files}
-            return {"base": shards, "audio_weights": self.audio_weights}
+            config = self.base_config_file
+            return {"base": shards, "base_config": config, "audio_weights": self.audio_weights}
         return self.folder_of(component)
 
     def signature(self, component: str) -> tuple[tuple[str, int, int], ...]:
         if not self.published:
             return super().signature(component)
         if component == "transformer":
-            files = self.weight_files(component)
+            files = [*self.weight_files(component), self.base_config_file]
         else:
             files = sorted(p for p in self.folder_of(component).rglob("*") if p.is_file())
         stats = [(path.name, path.stat()) for path in files]

@@ -68,7 +68,13 @@ def encoder_inputs(
     }
     voices = voices_of(recipe)
     if len(voices) > 1:
-        parts["faces"] = {**common, **fitted, "faces": recipe.faces, **versions(device, "torch")}
+        parts["faces"] = {
+            **common,
+            **fitted,
+            "faces": recipe.faces,
+            "spatial_factor": checkpoint.spatial_factor,
+            **versions(device, "torch"),
+        }
     samples = longest(recipe)
     for field, path in voices.items():
         parts[field] = {
