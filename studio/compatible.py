@@ -10,6 +10,7 @@ from pipelines.errors import BadInput
 from reuse import Difference, FileHashes, NotCompatible, ReuseError, differences, resolve
 from studio import flowcache
 from studio.chapter import CARRIED, Chapter, recipe_at
+from studio.errors import OtherVoices
 from studio.keys import Keys
 from studio.library import Library
 from studio.recipe import INPUT_FILES, SAMPLING, Recipe
@@ -82,7 +83,8 @@ def refuse_other_boundary(
     if names:
         most = pipeline.most_kept(kept, asked)
         if most == 0:
-            raise NotCompatible(found)
+            hears = Task.S2V in pipeline.capabilities.tasks
+            raise OtherVoices(found) if hears else NotCompatible(found)
         if keep > most:
             fix = f"The new voice is another one after segment {most}: keep at most {most}."
             raise BadInput("keep", keep, fix)

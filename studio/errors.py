@@ -9,6 +9,7 @@ __all__ = [
     "BadInput",
     "Cancelled",
     "NotCompatible",
+    "OtherVoices",
     "RenderFailed",
     "TakeUnknown",
     "exit_code",
@@ -20,6 +21,18 @@ DONE, FAILED, BAD_INPUT, NOT_COMPATIBLE, CANCELLED = 0, 1, 2, 3, 130
 
 class Cancelled(Exception):
     """The person asked to stop. Finished segments are on disk and will be reused."""
+
+
+class OtherVoices(NotCompatible):
+    """No segment hears the same in the voices that are asked for as in those that were kept."""
+
+    def __str__(self) -> str:
+        found = dict.fromkeys(one.name.partition(".")[0] for one in self.differences)
+        names = " and ".join(found)
+        return (
+            f"Not compatible with what was kept. {names}: what is heard differs already in segment"
+            " 1, so that none can stay. Keep 0 works."
+        )
 
 
 class TakeUnknown(BadInput):

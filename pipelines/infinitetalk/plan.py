@@ -13,10 +13,12 @@ from pipelines.infinitetalk.checkpoint import Checkpoint
 from pipelines.infinitetalk.persons import parse_faces
 from pipelines.infinitetalk.sizes import Size, bucket, picture_size
 from pipelines.infinitetalk.sound import samples_in
-from pipelines.infinitetalk.windows import chain_of, frames_of
+from pipelines.infinitetalk.windows import SAMPLE_RATE, chain_of, frames_of
 from pipelines.nearest import check_fits, downwards, positive, within
 
 MAX_STEPS = 1000
+LEAST_FRAMES = 2
+"""Of a video: one frame would be a picture, which has no sound."""
 TEXT_SCALE, AUDIO_SCALE, COLOURS, APG = 5.0, 4.0, 1.0, 0.0
 """Of the published command line; for a recipe that leaves them open."""
 
@@ -55,7 +57,13 @@ def make_plan(recipe: Request, checkpoint: Checkpoint) -> Plan:
     voices = voices_of(recipe)
     if len(voices) == 2 or recipe.faces:
         parse_faces(recipe.faces or "", picture, len(voices))
-    frames = max(1, frames_of(longest(recipe), recipe.fps))
+    frames = frames_of(longest(recipe), recipe.fps)
+    if frames < LEAST_FRAMES:
+        field = max(voices, key=lambda name: samples_in(voices[name], name))
+        seconds = longest(recipe) / SAMPLE_RATE
+        fix = f"It lasts {seconds:.2f} s, which is less than {LEAST_FRAMES} frames at "
+        fix += f"{recipe.fps} fps; choose a longer one or more frames a second."
+        raise BadInput(field, str(voices[field]), fix)
     chain = chain_of(frames, recipe.segments, recipe.frames, recipe.overlap)
     return Plan(chain, size[1], size[0], recipe.fps, (recipe.steps,) * chain.segments)
 

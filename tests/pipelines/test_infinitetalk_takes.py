@@ -13,6 +13,7 @@ from pipelines.infinitetalk.sound import read_voice
 from reuse import NotCompatible
 from studio import actions, media
 from studio.engine import Engine
+from studio.errors import exit_code
 from studio.estimate import estimate
 from studio.library import Library
 from studio.opened import open_result
@@ -135,6 +136,34 @@ def test_a_new_ending_of_the_speech_keeps_the_segments_before_it(studio, engine,
     other = {"audio": write_wav(tmp_path / "other.wav", hum(17 / 25, pitch=300))}
     with pytest.raises(NotCompatible, match="audio"):
         actions.retake(studio.library, engine, first.take.id, 1, (4,), other)
+
+
+def test_voices_that_differ_from_the_start_are_refused_in_words(studio, engine, tmp_path):
+    voice = write_wav(tmp_path / "voice.wav", hum(17 / 25))
+    other = write_wav(tmp_path / "other.wav", hum(17 / 25, pitch=300))
+    take = studio(voice, seeds=(1, 2, 3)).take
+    words = "audio: what is heard differs already in segment 1, .* Keep 0 works"
+    with pytest.raises(NotCompatible, match=words) as refusal:
+        actions.order_retake(studio.library, engine, take.id, 1, (4,), {"audio": other})
+    assert "sha256" not in str(refusal.value) and "bytes" not in str(refusal.value)
+    assert exit_code(refusal.value) == 3
+    with pytest.raises(NotCompatible, match="audio_2: what is heard differs"):
+        actions.order_retake(studio.library, engine, take.id, 1, (4,), {"audio_2": other})
+    order = actions.order_retake(studio.library, engine, take.id, 0, (4,), {"audio": other})
+    assert order.keep == 0
+
+
+@pytest.mark.parametrize("field", ["audio", "audio_2"])
+def test_a_voice_of_one_frame_is_refused_by_name(studio, engine, model, face, tmp_path, field):
+    """One frame would be a picture without a sound."""
+    voices = {"audio": hum(0.12), "audio_2": hum(0.11), field: hum(0.13)}
+    files = {name: write_wav(tmp_path / f"{name}.wav", one) for name, one in voices.items()}
+    given = {**SETTINGS, "image": face, **files}
+    with pytest.raises(BadInput, match=f"{field}.* less than 2 frames at 15 fps") as refusal:
+        actions.order_take(studio.library, engine, model, {**given, "fps": 15})
+    assert refusal.value.field == field
+    order = actions.order_take(studio.library, engine, model, {**given, "fps": 16})
+    assert estimate(studio.library, engine, order).frames == 2
 
 
 def test_size_and_length_are_told_before_the_run(studio, engine, model, face, tmp_path):
