@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import Lora, encode, seeded
-from conftest import Recipe as AnyRecipe
+from conftest import Lora, TalkRecipe, assert_same, chain, encode, seeded
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -21,31 +18,10 @@ from reuse import FileHashes, digest, resolve
 from tests.fixtures.tiny_infinitetalk import build, publish
 from tests.fixtures.voices import RATE, hum, write_wav
 
-F, M = 9, 5
-
-
-@dataclass(frozen=True)
-class Recipe(AnyRecipe):
-    """A very small talking video of at most four segments."""
-
-    segments: int = 4
-    frames: int = F
-    overlap: int = M
-    width: int = 48
-    height: int = 32
-    fps: int = 25
-    steps: int = 2
-    guidance_scale: float = 5.0
-    shift: float = 7.0
-    audio: Path | None = None
-    audio_2: Path | None = None
-    audio_scale: float | None = 4.0
-    color_correction: float | None = 1.0
-    apg: float | None = 0.0
-    faces: str = ""
-
-    def but(self, **changes) -> Recipe:
-        return dataclasses.replace(self, **changes)
+VERY_SMALL = {
+    "segments": 4, "frames": 9, "overlap": 5, "width": 48, "height": 32, "fps": 25, "steps": 2,
+    "guidance_scale": 5.0, "shift": 7.0, "audio_scale": 4.0, "color_correction": 1.0, "apg": 0.0,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +55,9 @@ def voices(tmp_path_factory) -> dict[int, Path]:
 
 
 @pytest.fixture(scope="module")
-def asked(face, voices) -> Recipe:
+def asked(face, voices) -> TalkRecipe:
     """Three segments, 9 + 4 + 2 frames."""
-    return Recipe(image=face, audio=voices[15])
-
-
-def chain(pipeline, recipe, inputs, seeds=(1, 2, 3, 4)) -> list:
-    boundary, outputs = None, []
-    for i in range(pipeline.plan(recipe).chain.segments):
-        output = pipeline.generate(recipe, inputs, i, boundary, seeded(seeds[i]))
-        outputs.append(output)
-        boundary = output.boundary
-    return outputs
+    return TalkRecipe(image=face, audio=voices[15], **VERY_SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +68,7 @@ def given(talk, asked) -> dict[str, torch.Tensor]:
 
 @pytest.fixture(scope="module")
 def whole(talk, asked, given):
-    return chain(talk, asked, given)
-
-
-def assert_same(a, b) -> None:
-    assert np.array_equal(a.frames, b.frames)
-    assert torch.equal(a.boundary["latents"], b.boundary["latents"])
+    return chain(talk, asked, inputs=given)
 
 
 def test_the_video_is_as_long_as_the_voice(talk, asked, voices, whole):
@@ -120,7 +82,7 @@ def test_the_video_is_as_long_as_the_voice(talk, asked, voices, whole):
 
 def test_a_voice_shorter_than_a_segment_makes_a_short_video(talk, asked, voices):
     short = asked.but(audio=voices[4])
-    (only,) = chain(talk, short, encode(talk, short))
+    (only,) = chain(talk, short)
     assert len(only.frames) == 4
 
 
@@ -137,7 +99,7 @@ def test_another_seed_changes_its_segment_and_leaves_the_one_before(talk, asked,
 
 
 def test_a_shorter_chain_is_the_beginning_of_the_longer_one(talk, asked, given, whole):
-    outputs = chain(talk, asked.but(segments=2), given)
+    outputs = chain(talk, asked.but(segments=2), inputs=given)
     assert len(outputs) == 2
     for ours, theirs in zip(outputs, whole, strict=False):
         assert_same(ours, theirs)
@@ -202,7 +164,7 @@ def test_two_voices_move_two_faces(talk, asked, voices, tmp_path):
     second = frames_long(10, tmp_path / "second.wav", pitch=90)
     both = asked.but(audio=voices[10], audio_2=second)
     inputs = encode(talk, both)
-    first = chain(talk, both, inputs)
+    first = chain(talk, both, inputs=inputs)
     assert [len(output.frames) for output in first] == [9, 1]
     assert inputs["faces_masks"].shape == (3, 4, 6)
     assert len(inputs["audio_embeds"]) == len(inputs["audio_2_embeds"]) == 10

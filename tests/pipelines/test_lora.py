@@ -6,9 +6,8 @@ import pytest
 from conftest import Lora, encode, seeded
 
 from pipelines.errors import BadInput
-from pipelines.qwen_image import QwenImage
 from pipelines.wan import Wan
-from tests.fixtures import tiny_qwen, tiny_wan
+from tests.fixtures import tiny_wan
 from tests.fixtures.once import once
 
 LAYER = {"wan21_t2v": "blocks.0.attn1.to_q", "qwen_image": "transformer_blocks.0.attn.to_q"}
@@ -36,10 +35,8 @@ def kind(request):
 
 
 @pytest.fixture
-def opened(kind, tmp_path_factory, one_thread):
-    fixture, family = (tiny_wan, Wan) if kind.startswith("wan") else (tiny_qwen, QwenImage)
-    folder = once(tmp_path_factory, kind, lambda folder: fixture.build(kind, folder))
-    return family.open(folder, "float32", "cpu")
+def opened(kind, opened):
+    return opened(kind)
 
 
 @pytest.fixture

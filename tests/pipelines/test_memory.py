@@ -8,10 +8,7 @@ from conftest import encode, seeded
 
 from pipelines.errors import BadInput
 from pipelines.memory import GB, OFFLOADS, Machine, Needs, choose, installed, offered
-from pipelines.qwen_image import QwenImage
-from pipelines.wan import Wan
-from tests.fixtures import tiny_qwen, tiny_wan
-from tests.fixtures.once import once
+from tests.fixtures import tiny_wan
 
 FOURTEEN = Needs(transformers=(28 * GB,), vae=1 * GB, denoise=5 * GB, decode=4 * GB)
 PAIR = Needs(transformers=(28 * GB, 28 * GB), vae=1 * GB, denoise=5 * GB, decode=4 * GB)
@@ -101,17 +98,15 @@ def test_without_their_packages_quantised_weights_are_refused(recipe, wan):
 
 
 @pytest.fixture
-def wan(tmp_path_factory, recipe, one_thread):
-    folder = once(tmp_path_factory, "wan21_t2v", lambda f: tiny_wan.build("wan21_t2v", f))
+def wan(opened, recipe):
     recipe = recipe.but(segments=1, overlap=0, frames=5, width=32, height=32, steps=2)
-    return Wan.open(folder, "float32", "cpu"), recipe
+    return opened("wan21_t2v"), recipe
 
 
 @pytest.fixture
-def qwen(tmp_path_factory, recipe, one_thread):
-    folder = once(tmp_path_factory, "qwen_image", lambda f: tiny_qwen.build("qwen_image", f))
+def qwen(opened, recipe):
     recipe = recipe.but(segments=1, overlap=0, frames=1, width=32, height=32, steps=2)
-    return QwenImage.open(folder, "float32", "cpu"), recipe
+    return opened("qwen_image"), recipe
 
 
 @pytest.mark.parametrize("family", ["wan", "qwen"])
@@ -166,7 +161,7 @@ def test_tiling_is_in_the_keys_and_in_force(wan):
     assert whole.shape == tiled.shape and (whole != tiled).any()
 
 
-def test_an_encoder_that_waits_in_main_memory_encodes_the_same(tmp_path_factory, recipe, picture):
+def test_an_encoder_that_waits_in_main_memory_encodes_the_same(opened, recipe, picture):
     import torch
 
     from pipelines.memory import must_wait
@@ -174,8 +169,7 @@ def test_an_encoder_that_waits_in_main_memory_encodes_the_same(tmp_path_factory,
 
     assert must_wait(machine(8, 64), 11 * GB) and not must_wait(machine(24, 64), 11 * GB)
     assert not must_wait(machine(0, 64), 11 * GB)
-    folder = once(tmp_path_factory, "wan21_i2v", lambda f: tiny_wan.build("wan21_i2v", f))
-    pipeline = Wan.open(folder, "float32", "cpu")
+    pipeline = opened("wan21_i2v")
     recipe = recipe.but(segments=1, overlap=0, frames=5, width=32, height=32, image=picture)
     parts = ["prompt", "image"]
     plain = pipeline.encode(recipe, parts)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
-from conftest import encode, seeded
+from conftest import (
+    assert_can_be_cancelled_in_a_step,
+    assert_encodes_each_part_alone,
+    assert_holds_no_encoder,
+    encode,
+    seeded,
+    without_encoders,
+)
 
 from pipelines.base import joined
-from pipelines.errors import BadInput
-from pipelines.one_piece import watch
-from pipelines.qwen_image import QwenImage
 from tests.fixtures import tiny_qwen
-from tests.fixtures.once import once
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
-
-
-@pytest.fixture
-def opened(tmp_path_factory, one_thread):
-    def make(kind):
-        folder = once(tmp_path_factory, kind, lambda folder: tiny_qwen.build(kind, folder))
-        return QwenImage.open(folder, "float32", "cpu")
-
-    return make
 
 
 @pytest.fixture
@@ -58,36 +50,24 @@ def test_from_stored_parts_no_encoder_is_loaded_and_no_file_of_one_is_read(
     whole = opened("qwen_edit_plus")
     inputs = encode(whole, recipe)
     expected = whole.generate(recipe, inputs, 0, None, seeded(1)).frames
-    folder = shutil.copytree(whole.checkpoint.folder, tmp_path / "without")
-    for name in ("tokenizer", "text_encoder", "processor"):
-        shutil.rmtree(folder / name)
+    pipeline = without_encoders(whole, tmp_path / "without")
     picture.unlink()
     last_picture.unlink()
-    pipeline = QwenImage.open(folder, "float32", "cpu")
     pictures = []
 
     def on_step(step):
-        assert pipeline.loaded == {"transformer", "scheduler", "vae"}
+        assert_holds_no_encoder(pipeline)
         pictures.append(step.preview())
 
     for _ in range(2):
         frames = pipeline.generate(recipe, inputs, 0, None, seeded(1), on_step).frames
         assert (frames == expected).all()
-    names = [name for name, _ in pipeline.components["vae"].named_parameters()]
-    assert names and all(name.startswith(("decoder.", "post_quant_conv.")) for name in names)
     assert pictures[:3] == [None] * 3
     assert [picture.shape for picture in pictures[3:]] == [(4, 6, 3)] * 3
 
 
 def test_each_part_is_encoded_by_itself_and_to_the_same_bits(opened, recipe):
-    pipeline = opened("qwen_edit_plus")
-    parts = list(pipeline.encoder_inputs(recipe))
-    together = pipeline.encode(recipe, parts)
-    for part in parts:
-        alone = pipeline.encode(recipe, [part])
-        assert alone.keys() == {part}
-        for name, tensor in alone[part].items():
-            assert torch.equal(tensor, together[part][name])
+    assert_encodes_each_part_alone(opened("qwen_edit_plus"), recipe)
 
 
 def test_a_change_counts_for_the_parts_that_depend_on_it(opened, recipe, picture, last_picture):
@@ -133,12 +113,7 @@ def test_the_text_encoder_is_told_where_pictures_are(opened, recipe, monkeypatch
     assert torch.equal(ours, theirs)
 
 
-def test_what_does_not_fit_is_refused_by_name_with_the_nearest(opened, recipe, tmp_path):
-    def refused(kind, field, words, **changes):
-        with pytest.raises(BadInput, match=words) as refusal:
-            opened(kind).plan(recipe.but(**changes))
-        assert refusal.value.field == field
-
+def test_what_does_not_fit_is_refused_by_name_with_the_nearest(opened, refused, recipe, tmp_path):
     plus, alone = "qwen_edit_plus", {"image": None, "references": ()}
     refused(plus, "segments", "one piece", segments=2)
     refused(plus, "frames", "single picture", frames=5)
@@ -151,29 +126,9 @@ def test_what_does_not_fit_is_refused_by_name_with_the_nearest(opened, recipe, t
     assert opened("qwen_image").plan(recipe.but(**alone)).steps == (3,)
 
 
-class Enough(Exception):
-    pass
-
-
 def test_a_cancel_ends_a_step_in_its_middle_and_leaves_nothing_behind(opened, recipe, monkeypatch):
-    monkeypatch.setattr(watch, "BETWEEN", 0.0)
-    pipeline = opened("qwen_image")
     recipe = recipe.but(image=None, references=())
-    inputs = encode(pipeline, recipe)
-    expected = pipeline.generate(recipe, inputs, 0, None, seeded(1)).frames
-    seen = []
-
-    def cancel(step):
-        seen.append(step.step)
-        if seen.count(1) == 2:
-            raise Enough
-
-    with pytest.raises(Enough):
-        pipeline.generate(recipe, inputs, 0, None, seeded(1), cancel)
-    assert seen[-2:] == [1, 1] and 2 not in seen
-    transformer = pipeline.components["transformer"]
-    assert not any(m._forward_pre_hooks for m in transformer.modules())
-    assert (pipeline.generate(recipe, inputs, 0, None, seeded(1)).frames == expected).all()
+    assert_can_be_cancelled_in_a_step(opened("qwen_image"), recipe, monkeypatch)
 
 
 def test_a_folder_is_known_by_its_kind(opened):

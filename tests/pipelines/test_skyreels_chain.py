@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import Recipe, chain, encode, seeded
+from conftest import Recipe, assert_same, chain, encode, seeded
 from safetensors.torch import save_file
 
 from pipelines.errors import BadInput
@@ -23,11 +23,6 @@ STAGGERED = {"frames": 21, "causal_block": 2, "ar_step": 2, "condition_noise": 2
 def whole(pipeline):
     """The recipe's own two segments, made once."""
     return chain(pipeline, Recipe())
-
-
-def assert_same(a, b):
-    assert np.array_equal(a.frames, b.frames)
-    assert torch.equal(a.boundary["latents"], b.boundary["latents"])
 
 
 @pytest.mark.parametrize("mode", [{}, STAGGERED], ids=str)

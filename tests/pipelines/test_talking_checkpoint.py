@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import Recipe as AnyRecipe
-from conftest import encode, seeded
+from conftest import TalkRecipe, chain, encode, seeded
 from PIL import Image
 
 from pipelines.infinitetalk import InfiniteTalk
@@ -22,38 +20,23 @@ from pipelines.talking.samples import write_wave
 TALKING = Path(__file__).parents[2] / "assets" / "talking"
 
 
-@dataclass(frozen=True)
-class Recipe(AnyRecipe):
-    """The checkpoint's own settings."""
-
-    audio: Path | None = None
-    audio_2: Path | None = None
-    audio_scale: float | None = None
-    color_correction: float | None = None
-    apg: float | None = None
-    faces: str = ""
-
-
 @pytest.fixture(scope="module")
 def talking() -> InfiniteTalk:
     return InfiniteTalk.open(TALKING, device="cpu")
 
 
-def recipe(talking, **changes) -> Recipe:
-    known = {field.name for field in dataclasses.fields(Recipe)}
+def recipe(talking, **changes) -> TalkRecipe:
+    """The checkpoint's own settings."""
+    known = {field.name for field in dataclasses.fields(TalkRecipe)}
     settings = {
         name: value for name, value in defaults(talking.checkpoint).items() if name in known
     }
-    return Recipe(**{**settings, **changes})
+    return TalkRecipe(**{**settings, **changes})
 
 
-def film(talking, asked: Recipe, seed: int) -> np.ndarray:
-    given, boundary, parts = encode(talking, asked), None, []
-    for i in range(talking.plan(asked).chain.segments):
-        output = talking.generate(asked, given, i, boundary, seeded(seed + i))
-        parts.append(np.asarray(output.frames))
-        boundary = output.boundary
-    return np.concatenate(parts)
+def film(talking, asked: TalkRecipe, seed: int) -> np.ndarray:
+    outputs = chain(talking, asked, seeds=range(seed, seed + 10))
+    return np.concatenate([output.frames for output in outputs])
 
 
 def test_all_of_it_is_under_15_megabytes():

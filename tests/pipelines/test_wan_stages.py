@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from conftest import encode, seeded
+from conftest import (
+    assert_can_be_cancelled_in_a_step,
+    assert_encodes_each_part_alone,
+    assert_holds_no_encoder,
+    encode,
+    seeded,
+    without_encoders,
+)
 
 from pipelines.base import joined
-from pipelines.errors import BadInput
-from pipelines.one_piece import watch
-from pipelines.wan import Wan
 from tests.fixtures import tiny_wan
-from tests.fixtures.once import once
 
 ENCODERS = {"tokenizer", "text_encoder", "image_encoder", "image_processor", "vae_encoder"}
-
-
-@pytest.fixture
-def opened(tmp_path_factory, one_thread):
-    def make(kind):
-        folder = once(tmp_path_factory, kind, lambda folder: tiny_wan.build(kind, folder))
-        return Wan.open(folder, "float32", "cpu")
-
-    return make
 
 
 @pytest.fixture
@@ -45,27 +38,20 @@ def test_encoders_and_transformer_are_never_in_memory_together(opened, recipe):
 
 
 def test_from_stored_parts_no_encoder_is_loaded_and_no_file_of_one_is_read(
-    opened, recipe, picture, tmp_path, monkeypatch
+    opened, recipe, picture, tmp_path
 ):
-    import shutil
-
-    inputs = encode(opened("wan21_i2v"), recipe)
     whole = opened("wan21_i2v")
-    folder = shutil.copytree(whole.checkpoint.folder, tmp_path / "without")
-    for name in ("tokenizer", "text_encoder", "image_encoder", "image_processor"):
-        shutil.rmtree(folder / name)
+    inputs = encode(whole, recipe)
+    pipeline = without_encoders(whole, tmp_path / "without")
     picture.unlink()
-    pipeline = Wan.open(folder, "float32", "cpu")
     steps = []
 
     def on_step(step):
         steps.append(step.step)
-        assert pipeline.loaded == {"transformer", "scheduler", "vae"}
+        assert_holds_no_encoder(pipeline)
 
     pipeline.generate(recipe, inputs, 0, None, seeded(1), on_step)
     assert steps == [1, 2, 3]
-    names = [name for name, _ in pipeline.components["vae"].named_parameters()]
-    assert names and all(name.startswith(("decoder.", "post_quant_conv.")) for name in names)
     assert all(p.device.type == "cpu" for p in pipeline.components["vae"].parameters())
 
 
@@ -74,16 +60,7 @@ def test_each_part_is_encoded_by_itself_and_to_the_same_bits(opened, recipe, las
     recipe = recipe.but(last_image=last_picture)
     parts = list(pipeline.encoder_inputs(recipe))
     assert parts == ["prompt", "negative_prompt", "image", "last_image", "condition"]
-    together = pipeline.encode(recipe, parts)
-    pipeline.free_encoders()
-    for part in parts:
-        needed = set(pipeline.components_for(part))
-        alone = pipeline.encode(recipe, [part])
-        assert pipeline.loaded == needed
-        pipeline.free_encoders()
-        assert alone.keys() == {part}
-        for name, tensor in alone[part].items():
-            assert torch.equal(tensor, together[part][name])
+    assert_encodes_each_part_alone(pipeline, recipe)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +86,9 @@ def test_both_prompts_go_by_one_key(opened, recipe):
     assert parts["prompt"] == parts["negative_prompt"]
 
 
-def test_what_does_not_fit_is_refused_by_name_with_the_nearest(opened, recipe, last_picture):
-    def refused(kind, field, words, **changes):
-        with pytest.raises(BadInput, match=words) as refusal:
-            opened(kind).plan(recipe.but(**changes))
-        assert refusal.value.field == field
-
+def test_what_does_not_fit_is_refused_by_name_with_the_nearest(
+    opened, refused, recipe, last_picture
+):
     refused("wan21_i2v", "segments", "one piece", segments=2)
     refused("wan21_i2v", "overlap", "use 0", overlap=5)
     refused("wan21_i2v", "frames", "the nearest: 9 and 13", frames=10)
@@ -132,30 +106,8 @@ def test_what_does_not_fit_is_refused_by_name_with_the_nearest(opened, recipe, l
     assert opened("wan21_i2v").plan(recipe).steps == (3,)
 
 
-class Enough(Exception):
-    pass
-
-
 def test_a_cancel_ends_a_step_in_its_middle_and_leaves_nothing_behind(opened, recipe, monkeypatch):
-    monkeypatch.setattr(watch, "BETWEEN", 0.0)
-    pipeline = opened("wan21_i2v")
-    inputs = encode(pipeline, recipe)
-    expected = pipeline.generate(recipe, inputs, 0, None, seeded(1)).frames
-    seen = []
-
-    def cancel(step):
-        seen.append(step.step)
-        if seen.count(1) == 2:
-            raise Enough
-
-    with pytest.raises(Enough):
-        pipeline.generate(recipe, inputs, 0, None, seeded(1), cancel)
-    assert seen[-2:] == [1, 1] and 2 not in seen
-    for model in (pipeline.components["transformer"], *pipeline.components["transformer"].blocks):
-        assert not model._forward_pre_hooks
-    assert "encode" not in pipeline.components["vae"].__dict__
-    again = pipeline.generate(recipe, inputs, 0, None, seeded(1)).frames
-    assert (again == expected).all()
+    assert_can_be_cancelled_in_a_step(opened("wan21_i2v"), recipe, monkeypatch)
 
 
 def test_two_transformers_share_the_steps_at_the_boundary(opened, recipe):
