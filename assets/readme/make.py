@@ -108,7 +108,7 @@ def make(page: Page) -> None:
     page.mouse.click(WIDE / 2, 2)
     page.keyboard.press("Space")
     # Where the takes differ.
-    page.locator("#stage input[type=range]").first.fill("92")
+    page.get_by_role("slider", name="Position").fill("92")
     page.wait_for_timeout(800)
     page.screenshot(path=HERE / "page.png")
     page.get_by_role("button", name="Accept").first.click()
