@@ -53,8 +53,8 @@ class Family(OpenedPipeline):
         """See `pipelines.one_piece.watch.Estimate`."""
         raise NotImplementedError
 
-    def frames_of(self, output: Any) -> np.ndarray:
-        """uint8 `[n, H, W, 3]` of what diffusers gave with `output_type="np"`."""
+    def pixels_of(self, output: Any) -> np.ndarray:
+        """`[n, H, W, 3]` in 0 to 1, of what diffusers gave with `output_type="np"`."""
         raise NotImplementedError
 
     def samples(

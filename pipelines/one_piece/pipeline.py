@@ -68,6 +68,7 @@ class OnePiece(Held):
     ) -> SegmentOutput:
         """The whole result, equal to the plain call of diffusers with the same generator. Raises
         BadInput if the recipe does not fit, and whatever `on_step` raises."""
+        import numpy as np
         import torch
 
         from pipelines import lora
@@ -103,7 +104,7 @@ class OnePiece(Held):
             pipe.maybe_free_model_hooks()
             if self._held[1] == "model":
                 pipe.remove_all_hooks()
-        frames = self.frames_of(output)
+        frames = (self.pixels_of(output) * 255).round().astype(np.uint8)
         with torch.no_grad():
             self._projection.learn(*self.samples(pipe, recipe, watch.latents, frames))
         ended = time.perf_counter()

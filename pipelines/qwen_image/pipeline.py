@@ -153,10 +153,8 @@ class QwenImage(OnePiece):
             after = after - to * (after - before) / (to - sigma)
         return self._unpacked(pipe, recipe, after)[:, 0]
 
-    def frames_of(self, output: Any) -> np.ndarray:
-        import numpy as np
-
-        return (output.images * 255).round().astype(np.uint8)
+    def pixels_of(self, output: Any) -> np.ndarray:
+        return output.images
 
     def samples(
         self, pipe: Any, recipe: Request, latents: torch.Tensor, frames: np.ndarray

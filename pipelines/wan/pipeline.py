@@ -142,10 +142,8 @@ class Wan(OnePiece):
         latents = after if kept is None else kept
         return latents[0, :, latents.shape[2] // 2]
 
-    def frames_of(self, output: Any) -> np.ndarray:
-        import numpy as np
-
-        return (output.frames[0] * 255).round().astype(np.uint8)
+    def pixels_of(self, output: Any) -> np.ndarray:
+        return output.frames[0]
 
     def samples(
         self, pipe: Any, recipe: Request, latents: torch.Tensor, frames: np.ndarray
