@@ -47,24 +47,7 @@ class Keys:
         hashes: FileHashes,
     ) -> Keys:
         """Raises BadInput for a field that the model refuses."""
-        encoder: dict[str, str] = {}
-        encoder_fields: dict[str, dict[str, Any]] = {}
-        own: list[ChapterKeys] = []
-        for chapter in chapters:
-            parts: dict[str, str] = {}
-            of_encoders = resolve(pipeline.encoder_inputs(chapter.recipe), hashes)
-            for part, fields in of_encoders.items():
-                key = digest("inputs", fields)
-                name = parts[part] = _name(encoder, part, key, chapter.first)
-                encoder[name], encoder_fields[name] = key, fields
-            segment_fields = {
-                "encoder": of_encoders,
-                "coding": media.CODING,
-                **resolve(pipeline.segment_inputs(chapter.recipe), hashes),
-                **flowcache.key_fields(chapter.recipe),
-            }
-            own.append(ChapterKeys(chapter.first, parts, segment_fields))
-
+        encoder, encoder_fields, own = _of_chapters(pipeline, chapters, hashes)
         segments: list[str] = []
         for index, seed in enumerate(seeds):
             previous = segments[-1] if segments else None
@@ -73,14 +56,44 @@ class Keys:
         return cls(
             encoder=encoder,
             encoder_fields=encoder_fields,
-            chapters=tuple(own),
+            chapters=own,
             segments=tuple(segments),
             take=take_id(session, segments, chapters[-1].recipe, hashes),
         )
 
+    def hold(self, pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHashes) -> bool:
+        """Whether they are still those of these chapters: files of the model or of a recipe may
+        have changed since. Does not depend on how many segments there are."""
+        now = _of_chapters(pipeline, chapters, hashes)
+        return now == (self.encoder, self.encoder_fields, self.chapters)
+
     def of_segment(self, index: int) -> ChapterKeys:
         """The keys of the chapter that a segment is in."""
         return _at(self.chapters, index)
+
+
+def _of_chapters(
+    pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHashes
+) -> tuple[dict[str, str], dict[str, dict[str, Any]], tuple[ChapterKeys, ...]]:
+    """`encoder`, `encoder_fields` and `chapters` of `Keys`."""
+    encoder: dict[str, str] = {}
+    encoder_fields: dict[str, dict[str, Any]] = {}
+    own: list[ChapterKeys] = []
+    for chapter in chapters:
+        parts: dict[str, str] = {}
+        of_encoders = resolve(pipeline.encoder_inputs(chapter.recipe), hashes)
+        for part, fields in of_encoders.items():
+            key = digest("inputs", fields)
+            name = parts[part] = _name(encoder, part, key, chapter.first)
+            encoder[name], encoder_fields[name] = key, fields
+        segment_fields = {
+            "encoder": of_encoders,
+            "coding": media.CODING,
+            **resolve(pipeline.segment_inputs(chapter.recipe), hashes),
+            **flowcache.key_fields(chapter.recipe),
+        }
+        own.append(ChapterKeys(chapter.first, parts, segment_fields))
+    return encoder, encoder_fields, tuple(own)
 
 
 def take_id(session: str, segments: Sequence[str], recipe: Recipe, hashes: FileHashes) -> str:

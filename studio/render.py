@@ -151,9 +151,7 @@ class _Run:
     def refuse_changed_files(self) -> None:
         """Raises RuntimeError if what the keys were made of is no longer what is on disk: the
         result could be that of other weights. Costs a look at the files' times."""
-        chapters, session = self.chapters, self.session
-        now = Keys.of(self.pipeline, chapters, self.seeds, session, self.library.hashes)
-        if now != self.keys:
+        if not self.keys.hold(self.pipeline, self.chapters, self.library.hashes):
             raise RuntimeError("files of the model or the recipe changed while it ran")
 
     def generate(self, i: int, inputs: Tensors, boundary: Tensors | None) -> Entry:
