@@ -183,6 +183,10 @@ class Pipeline(Protocol):
         cannot be used."""
         ...
 
+    def forwards_per_step(self, recipe: Request) -> int:
+        """Of the transformer, where nothing is left out: what a step costs goes with it."""
+        ...
+
     def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
         """The parts that are encoded (`prompt`, `negative_prompt`, `image`…), each with all that
         its outputs depend on and nothing else. Each part is cached by itself."""
@@ -247,3 +251,12 @@ class BasePipeline:
 
     def most_kept(self, kept: Request, asked: Request) -> int:
         return 0
+
+    def forwards_per_step(self, recipe: Request) -> int:
+        return guided_forwards(recipe)
+
+
+def guided_forwards(recipe: Request) -> int:
+    """With and without the prompt; at a scale of 1 or less classifier-free guidance has nothing to
+    add."""
+    return 2 if recipe.guidance_scale > 1 else 1
