@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.base import Plan
+from pipelines.base import Pipeline, Plan
 from reuse import Damaged, NotInLibrary
 from studio.chapter import plan_of
 from studio.compatible import refuse_unfit, refuse_unless_compatible
@@ -60,7 +60,7 @@ def estimate(library: Library, engine: Engine, order: Order) -> Estimate:
         segments=len(keys.segments),
         new=len(new),
         reused=len(keys.segments) - len(new),
-        seconds=expected_seconds(Pace(library.database), order, plan, new),
+        seconds=expected_seconds(Pace(library.database), pipeline, order, plan, new),
         loads=bool(new) and not pipeline.loaded,
         width=plan.width,
         height=plan.height,
@@ -69,11 +69,14 @@ def estimate(library: Library, engine: Engine, order: Order) -> Estimate:
     )
 
 
-def expected_seconds(pace: Pace, order: Order, plan: Plan, new: Sequence[int]) -> float | None:
+def expected_seconds(
+    pace: Pace, pipeline: Pipeline, order: Order, plan: Plan, new: Sequence[int]
+) -> float | None:
     """`Pace.seconds` of these segments (from 0) of an order, each by the recipe of its chapter."""
     total = 0.0
     for recipe, segments in itertools.groupby(new, key=order.recipe_of):
-        seconds = pace.seconds(recipe, plan, list(segments))
+        forwards = pipeline.forwards_per_step(recipe)
+        seconds = pace.seconds(recipe, plan, list(segments), forwards)
         if seconds is None:
             return None
         total += seconds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
 
-from pipelines.base import Plan
+from pipelines.base import Plan, guided_forwards
 from studio.database import Database
 from studio.recipe import Recipe
 
@@ -29,13 +29,13 @@ class Setting:
     height: int
     frames: int
     """F, of one segment."""
-    guided: bool
-    """Guidance takes two forwards a step instead of one."""
+    forwards: int
+    """A step, of the transformer."""
 
     @classmethod
-    def of(cls, recipe: Recipe) -> Setting:
-        # At a scale of 1 or less classifier-free guidance has nothing to add.
-        return cls(recipe.width, recipe.height, recipe.frames, recipe.guidance_scale > 1)
+    def of(cls, recipe: Recipe, forwards: int | None) -> Setting:
+        forwards = guided_forwards(recipe) if forwards is None else forwards
+        return cls(recipe.width, recipe.height, recipe.frames, forwards)
 
     @property
     def volume(self) -> int:
@@ -64,11 +64,20 @@ class Pace:
         self.database = database
 
     def learn(
-        self, recipe: Recipe, F: int, steps: int, denoise_seconds: float, other_seconds: float
+        self,
+        recipe: Recipe,
+        F: int,
+        steps: int,
+        denoise_seconds: float,
+        other_seconds: float,
+        forwards: int | None = None,
     ) -> None:
         """Remembers a finished segment of F frames: its denoising steps and their seconds, and the
-        seconds of what came after (decoding, writing)."""
-        setting = (pace_name(recipe), recipe.width, recipe.height, F, Setting.of(recipe).guided)
+        seconds of what came after (decoding, writing). `forwards` are those of a step; None: as
+        guidance takes them with most models."""
+        # Column `guided` holds the forwards beyond the first.
+        beyond = Setting.of(recipe, forwards).forwards - 1
+        setting = (pace_name(recipe), recipe.width, recipe.height, F, beyond)
         with self.database.writing():
             self.database.execute(
                 "INSERT INTO pace (model, width, height, frames, guided, steps, denoise, other,"
@@ -86,8 +95,11 @@ class Pace:
                 KEPT,
             )
 
-    def seconds(self, recipe: Recipe, plan: Plan, new: Sequence[int]) -> float | None:
-        """How long generating these segments (from 0) will take, loading left out.
+    def seconds(
+        self, recipe: Recipe, plan: Plan, new: Sequence[int], forwards: int | None = None
+    ) -> float | None:
+        """How long generating these segments (from 0) will take, loading left out. `forwards` as
+        for `learn`.
 
         By the newest segments of the same setting; else by the setting of this model that is
         nearest in pixels, in proportion to them. FlowCache that has not run here yet goes by the
@@ -96,27 +108,27 @@ class Pace:
         by_setting = self._by_setting(pace_name(recipe)) or self._by_setting(recipe.model)
         if not by_setting:
             return None
-        asked = Setting.of(recipe)
+        asked = Setting.of(recipe, forwards)
         nearest = min(
             by_setting,
-            key=lambda s: (s.guided != asked.guided, abs(math.log(s.volume / asked.volume))),
+            key=lambda s: (s.forwards != asked.forwards, abs(math.log(s.volume / asked.volume))),
         )
         rows = by_setting[nearest]
         scale = asked.volume / nearest.volume
-        forwards = (1 + asked.guided) / (1 + nearest.guided)
-        step = median(denoise / steps for steps, denoise, _ in rows) * scale * forwards
+        more = asked.forwards / nearest.forwards
+        step = median(denoise / steps for steps, denoise, _ in rows) * scale * more
         other = median(other for _, _, other in rows) * scale
         return sum(plan.steps[i] * step + other for i in new)
 
     def _by_setting(self, model: str) -> dict[Setting, list[tuple[int, float, float]]]:
         """(steps, seconds of denoising, other seconds) of the newest segments of each setting."""
         found: dict[Setting, list[tuple[int, float, float]]] = {}
-        for width, height, frames, guided, *row in self.database.rows(
+        for width, height, frames, beyond, *row in self.database.rows(
             "SELECT width, height, frames, guided, steps, denoise, other FROM pace"
             " WHERE model = ? ORDER BY id DESC",
             model,
         ):
-            rows = found.setdefault(Setting(width, height, frames, bool(guided)), [])
+            rows = found.setdefault(Setting(width, height, frames, beyond + 1), [])
             if len(rows) < BELIEVED:
                 rows.append(tuple(row))
         return found

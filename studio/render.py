@@ -215,7 +215,8 @@ class _Run:
         recipe, steps = recipe_at(self.chapters, i), self.plan.steps[i]
         try:
             pace = Pace(self.library.database)
-            pace.learn(recipe, recipe.frames, steps, denoise, max(seconds - denoise, 0.0))
+            other, forwards = max(seconds - denoise, 0.0), self.pipeline.forwards_per_step(recipe)
+            pace.learn(recipe, recipe.frames, steps, denoise, other, forwards)
         except sqlite3.Error as error:
             log.warning("how long segment %d took is not remembered: %s", i + 1, error)
 

@@ -108,7 +108,7 @@ class Worker:
         def expected(which: Sequence[int]) -> float | None:
             pipeline = self.engine.pipeline(job.order.recipe.model)
             plan = plan_of(pipeline, job.order.chapters)
-            return expected_seconds(pace, job.order, plan, which)
+            return expected_seconds(pace, pipeline, job.order, plan, which)
 
         return Countdown(expected)
 

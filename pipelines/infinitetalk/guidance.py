@@ -1,15 +1,17 @@
-"""How the velocities with and without prompt and voice are combined."""
+"""How the velocities with and without prompt and voice are combined. Imports nothing heavy."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 APG_MOMENTUM = -0.75
 
-Velocities = dict[str, torch.Tensor]
+Velocities = dict[str, "torch.Tensor"]
 """Of the branches: `cond` has prompt and voice, `drop_text` the voice alone, `drop_audio` the
 prompt alone, `uncond` neither. Without a prompt stands the negative one; without a voice, one
 person whose features are 0."""

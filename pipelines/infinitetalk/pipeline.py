@@ -25,6 +25,7 @@ from pipelines.errors import BadInput
 from pipelines.infinitetalk.checkpoint import Checkpoint
 from pipelines.infinitetalk.defaults import EXTRAS
 from pipelines.infinitetalk.endings import most_kept
+from pipelines.infinitetalk.guidance import Guidance, branches
 from pipelines.infinitetalk.held import HeldTalk
 from pipelines.infinitetalk.inputs import encoder_inputs, segment_inputs
 from pipelines.infinitetalk.plan import (
@@ -68,6 +69,10 @@ class InfiniteTalk(HeldTalk):
 
     def most_kept(self, kept: Request, asked: Request) -> int:
         return most_kept(kept, asked)
+
+    def forwards_per_step(self, recipe: Request) -> int:
+        given = strengths(recipe)
+        return len(branches(given.text, given.audio))
 
     def encoder_inputs(self, recipe: Request) -> dict[str, Fields]:
         return encoder_inputs(recipe, self.checkpoint, self.dtype, self.device, self.tiled(recipe))
@@ -114,7 +119,6 @@ class InfiniteTalk(HeldTalk):
         from pipelines.infinitetalk import denoise
         from pipelines.infinitetalk.codec import VaeCodec
         from pipelines.infinitetalk.encoders import as_video
-        from pipelines.infinitetalk.guidance import Guidance
         from pipelines.preview import sample
         from pipelines.threads import steady_threads
 

@@ -166,6 +166,33 @@ def test_a_voice_of_one_frame_is_refused_by_name(studio, engine, model, face, tm
     assert estimate(studio.library, engine, order).frames == 2
 
 
+def test_an_estimate_counts_a_forward_for_each_strength_that_counts(
+    studio, engine, model, face, tmp_path
+):
+    """A step takes one, two or three; prompt and voice without guidance are known."""
+    voice = write_wav(tmp_path / "voice.wav", hum(9 / 25, pitch=210))
+    studio(voice, seeds=(77,), width=64)
+
+    def seconds(steps, **scales):
+        given = {**SETTINGS, "image": face, "audio": voice, "width": 64, "steps": steps, **scales}
+        order = actions.order_take(studio.library, engine, model, given, (78,))
+        return estimate(studio.library, engine, order).seconds
+
+    def step(**scales):
+        return seconds(11, **scales) - seconds(10, **scales)
+
+    one = step()
+    for text, audio, forwards in ((5.0, 1.0, 2), (1.0, 4.0, 2), (5.0, 4.0, 3), (5.0, None, 3)):
+        told = step(guidance_scale=text, audio_scale=audio)
+        assert told == pytest.approx(forwards * one), (text, audio)
+    # What has run itself is believed more than what is reckoned from another.
+    studio(voice, seeds=(77,), width=64, guidance_scale=5.0, audio_scale=4.0)
+    rows = studio.library.database.rows("SELECT guided, denoise FROM pace WHERE width = 64")
+    assert [beyond for beyond, _ in rows] == [0, 2]
+    assert step(guidance_scale=5.0, audio_scale=4.0) == pytest.approx(rows[1][1])
+    assert step() == pytest.approx(rows[0][1])
+
+
 def test_size_and_length_are_told_before_the_run(studio, engine, model, face, tmp_path):
     voice = write_wav(tmp_path / "voice.wav", hum(17 / 25))
     given = {**SETTINGS, "image": face, "audio": voice, "width": 640, "height": 640}
