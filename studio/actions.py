@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.base import Plan
 from pipelines.errors import BadInput
 from studio import media, seeds
 from studio.assemble import assemble
@@ -45,9 +46,9 @@ def order_take(
     """
     recipe = Recipe.make(model, **given)
     name = session_name(session, recipe.prompt)
-    segments = _segments(engine, chapters_of(recipe))
-    spread = seeds.spread(chosen_seeds, segments)
-    return Order(recipe=library.adopt(recipe), seeds=tuple(spread), session=name)
+    plan = _plan(engine, chapters_of(recipe))
+    spread = seeds.spread(chosen_seeds, plan.chain.segments)
+    return Order(recipe=library.adopt(recipe), seeds=tuple(spread), session=name, **_planned(plan))
 
 
 def order_takes(
@@ -96,8 +97,9 @@ def order_retake(
     if chosen.keys() - {"segments"}:
         chapters = changed_from(chapters, max(keep, 0), recipe)
     chapters = resized(chapters, recipe.segments)
-    segments = _segments(engine, chapters)
-    refuse_keep(engine.pipeline(recipe.model), parent, keep, segments)
+    plan = _plan(engine, chapters)
+    segments = plan.chain.segments
+    refuse_keep(engine.pipeline(recipe.model), parent, keep, segments, recipe.segments)
     _refuse_locked(library, parent, keep)
     new = list(chosen_seeds or [])
     if len(new) == segments and keep and new[:keep] == parent.seeds[:keep]:
@@ -111,6 +113,7 @@ def order_retake(
         session=parent.session,
         parent=parent.id,
         keep=keep,
+        **_planned(plan),
     )
 
 
@@ -136,12 +139,18 @@ def _refuse_locked(library: Library, parent: Take, keep: int) -> None:
         raise BadInput("keep", keep, fix)
 
 
-def _segments(engine: Engine, chapters: Sequence[Chapter]) -> int:
-    """How many segments a take comes to on its model. Raises BadInput if a recipe does not fit."""
+def _plan(engine: Engine, chapters: Sequence[Chapter]) -> Plan:
+    """What a take comes to on its model. Raises BadInput if a recipe does not fit."""
     pipeline = engine.pipeline(chapters[0].recipe.model)
     for chapter in chapters:
         refuse_unused_inputs(chapter.recipe, pipeline)
-    return plan_of(pipeline, chapters).chain.segments
+    return plan_of(pipeline, chapters)
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    """What an order notes of its plan, for who looks at the queue."""
+    frames = tuple(plan.chain.new_frames(i) for i in range(plan.chain.segments))
+    return {"width": plan.width, "height": plan.height, "frames": frames}
 
 
 def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = ignore) -> Rendered:
@@ -246,7 +255,7 @@ def export(
         raise BadInput("to", str(out), "There is no such folder; make it first.")
     if out.exists() and not overwrite:
         raise BadInput("to", str(out), "The file exists; choose another name or use --overwrite.")
-    widest = max(max(take.recipe.width, take.recipe.height) for take in chosen)
+    widest = max(max(take.size) for take in chosen)
     if not 1 <= scale * widest <= MAX_EXPORT_PIXELS:
         most = MAX_EXPORT_PIXELS // widest
         raise BadInput("scale", scale, f"Use a whole number from 1 to {most}.")

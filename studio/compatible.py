@@ -51,10 +51,16 @@ def refuse_unfit(pipeline: Pipeline, chapters: Sequence[Chapter], hashes: FileHa
         refuse_other_boundary(pipeline, before.recipe, chapter.recipe, chapter.first, hashes)
 
 
-def refuse_keep(pipeline: Pipeline, parent: Take, keep: int, segments: int) -> None:
+def refuse_keep(
+    pipeline: Pipeline, parent: Take, keep: int, segments: int, asked: int | None = None
+) -> None:
     """Raises BadInput if a take of so many segments cannot keep `keep` of the parent's: at least
-    one has to be new, and not every model renders in segments."""
+    one has to be new, and not every model renders in segments. `asked` are the segments that were
+    asked for, where a voice may end before."""
     most = min(len(parent.segments), segments - 1)
+    if keep > most and asked is not None and asked > segments:
+        fix = f"The voice ends with segment {segments}: there is nothing to add after it. "
+        raise BadInput("keep", keep, f"{fix}Keep 0 to {most}, or give a longer voice.")
     if not 0 <= keep <= most:
         fix = f"Keep 0 to {most}: take {parent.id[:12]} has {len(parent.segments)} segments and "
         raise BadInput("keep", keep, f"{fix}the new one {segments}.")

@@ -29,6 +29,12 @@ class Order(BaseModel):
     parent: str | None = None
     """Id of the parent take."""
     keep: int = 0
+    width: int | None = None
+    """Of the video, as planned; None in orders of earlier versions."""
+    height: int | None = None
+    frames: tuple[tuple[int, int], ...] = ()
+    """[first, last + 1] of the frames that each segment adds, as planned; none in orders of earlier
+    versions."""
 
     @model_validator(mode="after")
     def _chapters_fit(self) -> Order:

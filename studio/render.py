@@ -248,6 +248,8 @@ class _Run:
                 for i, (key, seed) in enumerate(segments)
             ),
             result=result_of(self.plan.chain),
+            width=self.plan.width,
+            height=self.plan.height,
             forwards=self.forwards,
             software=software.versions(),
         )

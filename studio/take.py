@@ -41,6 +41,8 @@ class Take(BaseModel):
     encoder_keys: dict[str, str] = Field(description="Part -> key under inputs/.")
     segments: tuple[SegmentRef, ...]
     result: Literal["result.mp4", "result.png"] = Field(description="File beside the manifest.")
+    width: int | None = Field(None, description="Of the result in pixels; in old takes as asked.")
+    height: int | None = None
     timings: dict[str, float] = Field(default_factory=dict, description="Seconds.")
     forwards: dict[str, int] = Field(default_factory=dict)
     software: dict[str, str] = Field(default_factory=dict)
@@ -62,6 +64,11 @@ class Take(BaseModel):
     @property
     def seeds(self) -> list[int]:
         return [segment.seed for segment in self.segments]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) of the result in pixels: with some models it follows the picture."""
+        return self.width or self.recipe.width, self.height or self.recipe.height
 
     @property
     def total_frames(self) -> int:

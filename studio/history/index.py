@@ -83,8 +83,7 @@ class Index:
             take.seconds(),
             take.timings.get("total", 0.0),
             take.recipe.fps,
-            take.recipe.width,
-            take.recipe.height,
+            *take.size,
             take.result,
             json.dumps([part.frames for part in take.segments]),
             json.dumps(
