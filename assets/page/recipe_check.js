@@ -80,8 +80,9 @@ export function wholeRecipe() {
   return { ...Object.fromEntries(whole), model };
 }
 
-// Length in seconds of so many segments: P(n) = n (F - M) + M frames.
+// Length in seconds of so many segments: P(n) = n (F - M) + M frames. Null where a voice decides.
 export function secondsOf(segments) {
+  if (modelOf(draft.model)?.takes_audio) return null;
   const [F, M, fps] = ["frames", "overlap", "fps"].map(valueOf);
   const length = (segments * (F - M) + M) / fps;
   return Number.isFinite(length) && F > M && segments > 0 ? length : null;

@@ -158,13 +158,13 @@ function jobRow(job, beside = null) {
   const at = job.progress;
   const done = at.done ?? [];
   const running = job.state === "running";
-  const frames = beside?.frames.map(([first, end]) => end - first) ?? [];
+  const frames = job.frames.map(([first, end]) => end - first);
   return {
     take: `job-${job.id}`,
     side: beside ? "b" : "a",
     tiles: job.seeds.map((seed, i) => {
       const kept = i < job.keep;
-      const tile = { key: `${job.id}-${i}`, index: i, frames: frames[i] ?? frames.at(-1) ?? 1, fps: job.fps, seed, poster: done[i] ?? null, selected: false };
+      const tile = { key: `${job.id}-${i}`, index: i, frames: frames[i] ?? 1, fps: job.fps, seed, poster: done[i] ?? null, selected: false };
       if (i < done.length) return { ...tile, badge: kept ? "kept" : "new", kind: kept ? "kept" : "new" };
       if (!running || i !== at.segment) return { ...tile, badge: "waits", kind: "dim" };
       const badge = at.step ? `rendering ${at.step}/${at.steps}` : (WORDS[at.stage] ?? "rendering");

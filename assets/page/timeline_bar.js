@@ -109,7 +109,9 @@ export class ActionBar {
   }
 
   words(about) {
-    const { keep, segments, extending } = about;
+    const { keep, extending } = about;
+    // Where a voice says how long it gets, only the studio knows.
+    const segments = this.estimate?.segments ?? about.segments;
     const what = extending ? `Add ${range(keep, segments)}` : `Retake ${range(keep, segments)}`;
     const kept = keep ? `, keep ${range(0, keep)}` : "";
     const time = this.estimate?.seconds;

@@ -193,6 +193,21 @@ def test_an_estimate_counts_a_forward_for_each_strength_that_counts(
     assert step() == pytest.approx(rows[0][1])
 
 
+def test_segments_after_the_end_of_the_voice_are_refused_in_words(studio, engine, tmp_path):
+    speech = hum(17 / 25)
+    take = studio(write_wav(tmp_path / "voice.wav", speech), seeds=(1, 2, 3)).take
+    words = "The voice ends with segment 3: there is nothing to add after it. Keep 0 to 2"
+    with pytest.raises(BadInput, match=words):
+        actions.order_retake(studio.library, engine, take.id, 3, (4,), {"segments": 4})
+    longer = np.concatenate([speech, hum(4 / 25)])
+    changes = {"segments": 4, "audio": write_wav(tmp_path / "longer.wav", longer)}
+    order = actions.order_retake(studio.library, engine, take.id, 2, (4,), changes)
+    assert len(order.seeds) == 4
+    cut = studio(write_wav(tmp_path / "voice.wav", speech), seeds=(1, 2), segments=2).take
+    order = actions.order_retake(studio.library, engine, cut.id, 2, (3,), {"segments": 3})
+    assert order.frames[-1] == (13, 17)
+
+
 def test_size_and_length_are_told_before_the_run(studio, engine, model, face, tmp_path):
     voice = write_wav(tmp_path / "voice.wav", hum(17 / 25))
     given = {**SETTINGS, "image": face, "audio": voice, "width": 640, "height": 640}
