@@ -12,7 +12,8 @@ import pytest
 from pipelines.errors import BadInput
 from pipelines.infinitetalk import endings
 from pipelines.infinitetalk.endings import most_kept
-from tests.fixtures.voices import hum, write_wav
+from pipelines.infinitetalk.loudness import normalised
+from tests.fixtures.voices import RATE, hum, write_wav
 
 FRAME = 640
 
@@ -58,11 +59,13 @@ def test_nothing_is_kept_beyond_the_end_of_the_shorter_video(voice):
 
 def test_quiet_beginnings_that_differ_are_not_the_same(voice):
     """Loudness is brought to one level before a voice is heard."""
-    quiet = [0.003 * hum(40 / 25, pitch=pitch) for pitch in (180, 300)]
-    peaks = [np.abs(one).max() for one in quiet]
-    assert max(peaks) < 1e-3
-    loud = hum(1.0)
-    old, new = (voice(np.concatenate([one, loud])) for one in quiet)
+    quiet = [0.001 * hum(40 / 25, pitch=pitch) for pitch in (180, 300)]
+    assert np.abs(quiet[0] - quiet[1]).max() < 1e-3
+    rest = 0.01 * hum(1.0)
+    whole = [np.concatenate([one, rest]) for one in quiet]
+    heard = [normalised(one, RATE)[: len(quiet[0])] for one in whole]
+    assert np.abs(heard[0] - heard[1]).max() > 0.01
+    old, new = map(voice, whole)
     assert most_kept(recipe(old), recipe(new)) == 0
 
 
