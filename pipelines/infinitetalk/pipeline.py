@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
     from pipelines.infinitetalk.denoise import Condition
     from pipelines.one_piece.watch import Watch
-    from pipelines.preview import Projection
 
 
 class InfiniteTalk(HeldTalk):
@@ -245,13 +243,3 @@ class InfiniteTalk(HeldTalk):
             lambda before, after, i: after[0, :, after.shape[2] // 2],
             lambda latents: self._projection.picture(latents),
         )
-
-    @cached_property
-    def _projection(self) -> Projection:
-        """Given by the codec's config as `latents_rgb`, or learned from what is decoded."""
-        import numpy as np
-
-        from pipelines.preview import Projection
-
-        matrix = np.asarray(self.checkpoint.config("vae").get("latents_rgb") or [])
-        return Projection(matrix if matrix.any() else None)
