@@ -498,7 +498,7 @@ def test_what_is_finished_plays_and_grows_without_a_flash(server, open_page):
 @pytest.mark.thorough
 def test_a_take_that_was_stopped_shows_what_is_finished_and_goes_on(server, open_page):
     page = open_page(server.address)
-    order(page, 20)
+    order(page, 60)
     ready(page, 1, RENDER_MS)
     page.get_by_role("button", name="Cancel").first.click()
     notice = page.locator("#stage .stage-notice")
