@@ -13,6 +13,7 @@ from .shards import CELL, MARGIN, MOTION, SEGMENT
 FLOW_SHIFT = 3.0
 LEAST_NOISE = 0.1  # before the shift
 MASK_CHANNELS = 4
+CellWeights = tuple[tuple[str, float], ...]  # name of a share of cells, extra weight there
 INSET = 0.05  # of a half of the picture, around a person whose place is not given
 
 
@@ -53,7 +54,7 @@ class Constants:
 
 
 def draw_batch(
-    clips: dict, images: torch.Tensor, size: int, frames: int, mouth_weight: float,
+    clips: dict, images: torch.Tensor, size: int, frames: int, weights: CellWeights,
     constants: Constants, rng: np.random.Generator,
 ) -> Batch:  # fmt: skip
     """`size` samples of the first `frames` latent frames of their segments."""
@@ -76,7 +77,7 @@ def draw_batch(
         known=known,
         condition=condition_of(reference, constants.empty, frames),
         learn=learn,
-        weights=1 + mouth_weight * clips["mouths"][picks].float(),
+        weights=1 + sum(extra * clips[name][picks].float() for name, extra in weights),
         sigmas=_sigmas(size, rng),
         audio=_audio(clips["features"][picks].float(), frames, rng),
         masks=person_masks(clips["boxes"][picks], rng) if people > 1 else None,
@@ -104,9 +105,9 @@ def shifted(u):
 
 
 def _worn(motion: torch.Tensor, rng) -> torch.Tensor:
-    """Motion latents with a little noise in half of the cases: generated ones are never perfect,
-    and a model that trusts them too much drifts."""
-    level = rng.uniform(0.0, 0.2, len(motion)) * (rng.random(len(motion)) < 0.5)
+    """Motion latents with a little noise in three of four cases: generated ones are never
+    perfect, and a model that trusts them too much drifts."""
+    level = rng.uniform(0.0, 0.3, len(motion)) * (rng.random(len(motion)) < 0.75)
     noise = torch.from_numpy(rng.standard_normal(motion.shape, np.float32))
     return motion + torch.from_numpy(level).float().view(-1, 1, 1, 1, 1) * noise
 

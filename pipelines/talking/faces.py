@@ -72,6 +72,12 @@ class Face:
             row + (2 * MOUTH_HALF_HEIGHT - 1.0) * self.scale,
         )
 
+    @property
+    def eyes_box(self) -> tuple[float, float, float, float]:
+        """x0, y0, x1, y1 in pixels; holds both eyes, however the head moves."""
+        half = (self.eye_distance + 5) * self.scale
+        return self.x - half, self.y - 8 * self.scale, self.x + half, self.y + 4 * self.scale
+
 
 @dataclass(frozen=True)
 class Pose:

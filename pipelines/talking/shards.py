@@ -5,6 +5,7 @@ A shard is a safetensors file; more may appear while training runs, and training
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,8 @@ def _samples(codec, ear, people: int, rng) -> list[dict[str, torch.Tensor]]:
     """Two segments of one video, its first and a later one.
 
     Each: latents [C, 9, h, w]; reference [C, 1, h, w], the video's first frame; features [P, 37,
-    layers, channels]; mouths [h, w]; boxes [P, 4] of the faces in pixels; first and mood, scalars.
+    layers, channels]; mouths and eyes [h, w]; boxes [P, 4] of the faces in pixels; first and mood,
+    scalars.
     """
     import torch
 
@@ -71,7 +73,8 @@ def _samples(codec, ear, people: int, rng) -> list[dict[str, torch.Tensor]]:
     features = torch.stack([torch.stack([_cut(part, k) for part in heard]) for k in starts])
     shared = {
         "reference": latents[0, :, :1],
-        "mouths": mouth_cells(scene),
+        "mouths": share_of_cells(face.mouth_box for face in scene.faces),
+        "eyes": share_of_cells(face.eyes_box for face in scene.faces),
         "boxes": torch.tensor([_face_box(face) for face in scene.faces]),
         "mood": torch.tensor(MOODS.index(scene.mood)),
     }
@@ -95,14 +98,13 @@ def _cut(features: torch.Tensor, start: int) -> torch.Tensor:
     return features[wanted.clamp(0, len(features) - 1)]
 
 
-def mouth_cells(scene: Scene) -> torch.Tensor:
-    """float16 [h, w]: how much of each cell lies in a mouth's box."""
+def share_of_cells(boxes: Iterable[tuple[float, float, float, float]]) -> torch.Tensor:
+    """float16 [h, w]: how much of each cell lies in one of the boxes, x0, y0, x1, y1 in pixels."""
     import torch
 
     y, x = np.mgrid[:HEIGHT, :WIDTH] + 0.5
     inside = np.zeros((HEIGHT, WIDTH), np.float32)
-    for face in scene.faces:
-        x0, y0, x1, y1 = face.mouth_box
+    for x0, y0, x1, y1 in boxes:
         inside[(x > x0) & (x < x1) & (y > y0) & (y < y1)] = 1
     cells = inside.reshape(HEIGHT // CELL, CELL, WIDTH // CELL, CELL).mean((1, 3))
     return torch.from_numpy(cells).half()

@@ -10,7 +10,7 @@ import torch
 
 from pipelines.starter.training_run import RunSettings, TrainingRun, make_optimizers
 
-from .batches import Batch, Constants, draw_batch, velocity_loss
+from .batches import Batch, CellWeights, Constants, draw_batch, velocity_loss
 from .captions import MOODS, embed_captions, random_caption
 from .faces import HEIGHT, WIDTH
 from .parts import embed_images
@@ -38,8 +38,8 @@ class TrainSettings(RunSettings):
     decay_minutes: float = 25.0
     learning_rate: float = 2e-3
     warmup_steps: int = 60
-    ema_decay: float = 0.995
-    mouth_weight: float = 3.0
+    ema_decay: float = 0.998
+    cell_weights: CellWeights = (("mouths", 3.0), ("eyes", 3.0))
     kinds: tuple[BatchKind, ...] = KINDS
 
 
@@ -87,7 +87,7 @@ class Trainer(TrainingRun):
         kind = kinds[rng.choice(len(kinds), p=shares / shares.sum())]
         samples, images = clips[kind.people]
         return kind.people, draw_batch(
-            samples, images, kind.size, kind.frames, s.mouth_weight, self.constants, rng
+            samples, images, kind.size, kind.frames, s.cell_weights, self.constants, rng
         )
 
     def loss(self, batch: Batch, noise: np.random.Generator) -> torch.Tensor:
