@@ -93,7 +93,7 @@ def test_the_ear_hears_what_the_pipeline_hears(ear):
 def test_a_batch_is_conditioned_as_the_segment_loop_does_it(work, constants):
     clips = load_shards(work, 2)
     images = torch.zeros(len(clips["latents"]), 17, 32)
-    batch = draw_batch(clips, images, 8, 9, 3.0, constants, np.random.default_rng(0))
+    batch = draw_batch(clips, images, 8, 9, (("mouths", 3.0),), constants, np.random.default_rng(0))
     assert batch.audio.shape == (8, 2, SEGMENT, 5, 2, 64)
     assert batch.condition.shape == (8, 28, 9, 8, 12)
     assert batch.condition[:, :4, 0].eq(1).all() and batch.condition[:, :4, 1:].eq(0).all()
@@ -115,7 +115,7 @@ def test_training_learns_and_goes_on_where_it_stopped(work, codec, constants, tm
     first = trainer(codec, constants, steps=6)
     clips = load_shards(work, 1)
     images = torch.zeros(len(clips["latents"]), 17, 32)
-    batch = draw_batch(clips, images, 4, 5, 3.0, constants, np.random.default_rng(0))
+    batch = draw_batch(clips, images, 4, 5, (("mouths", 3.0),), constants, np.random.default_rng(0))
     noise = torch.randn(batch.latents.shape)
     with torch.no_grad():
         before = velocity_loss(first.models, batch, noise)
