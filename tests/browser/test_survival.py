@@ -14,26 +14,19 @@ LONG = 60
 """Steps of a render that has a middle for a browser that shares its cores."""
 
 
-def test_a_reload_in_the_middle_finds_the_job_and_its_progress(server, open_page):
-    page = open_page(server.address)
-    few_steps(page, LONG)
-    main_button(page).click()
-    expect(page.locator("#jobs")).to_contain_text(
-        re.compile("segment [23] of 4"), timeout=RENDER_MS
-    )
-    page.reload()
-    expect(page.locator("#jobs")).to_contain_text(re.compile("segment [234] of 4"), timeout=15_000)
-    expect(tiles(page)).to_have_count(4)
-    wait_for_takes(page, 1)
-
-
-def test_a_second_tab_sees_the_job_the_take_and_the_draft(server, open_page):
+def test_a_reload_and_a_second_tab_find_the_job_the_take_and_the_draft(server, open_page):
     first = open_page(server.address)
     few_steps(first, LONG)
     main_button(first).click()
     expect(first.locator("#jobs")).to_contain_text("segment", timeout=RENDER_MS)
     second = open_page.watch(first.context.new_page(), server.address)
     expect(second.locator("#jobs")).to_contain_text("segment", timeout=15_000)
+    expect(second.locator("#jobs")).to_contain_text(
+        re.compile("segment [23] of 4"), timeout=RENDER_MS
+    )
+    first.reload()
+    expect(first.locator("#jobs")).to_contain_text(re.compile("segment [234] of 4"), timeout=15_000)
+    expect(tiles(first)).to_have_count(4)
     wait_for_takes(first, 1)
     wait_for_takes(second, 1)
     words = "a purple bird flying left over the desert at night"
