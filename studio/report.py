@@ -15,6 +15,7 @@ from studio import flowcache
 from studio.library import Library
 from studio.models import Added, hub_page, size_on_disk
 from studio.render import Rendered
+from studio.samples import samples_of
 from studio.take import Take
 
 
@@ -115,6 +116,7 @@ def model_report(model: Model, added: bool = False) -> dict[str, Any]:
         "defaults": dict(model.defaults),
         "sizes": [list(size) for size in model.sizes],
         "multiple": catalogue.size_multiple(model),
+        "samples": [{"label": one.label, **one.written} for one in samples_of(model)],
         "added": added,
     }
 
@@ -141,6 +143,7 @@ def _unopened(entry: Added, error: BadInput) -> dict[str, Any]:
         "defaults": {},
         "sizes": [],
         "multiple": None,
+        "samples": [],
         "added": True,
     }
 

@@ -12,6 +12,7 @@ import { setInput } from "./recipe_inputs.js";
 import { drawMemory } from "./recipe_memory.js";
 import { OrderPart } from "./recipe_order.js";
 import { Presets } from "./recipe_presets.js";
+import { SamplesRow } from "./recipe_samples.js";
 import { SeedField } from "./recipe_seed.js";
 import { SessionRow } from "./recipe_session.js";
 import { SizeField } from "./recipe_size.js";
@@ -80,6 +81,7 @@ class Rail {
     this.note = new ChangesNote();
     this.order = new OrderPart((field) => this.point(field));
     this.model = new ModelField();
+    this.samples = new SamplesRow();
     this.prompt = textField(fieldOf("prompt"));
     this.negative = textField(fieldOf("negative_prompt"));
     this.negativeBox = h("details", { class: "recipe-more" }, h("summary", {}, "Negative prompt"), this.negative.element);
@@ -133,13 +135,14 @@ class Rail {
     const more = seen(this.more);
     const parts = [this.model, this.prompt, this.negative, ...inputs, this.segments, this.seed, ...more];
     for (const part of parts) part.draw(faults[part.name]);
+    this.samples.draw();
     drawMemory(more, this.order.current()?.held);
     this.size.draw(faults);
     this.flow.draw(faults);
     if (draft.recipe.negative_prompt || faults.negative_prompt) this.negativeBox.open = true;
     const chain = reads(model, fieldOf("segments"));
     arrange(this.fields, [
-      this.model.element, this.prompt.element, this.negativeBox, ...inputs.map((one) => one.element),
+      this.model.element, this.samples.element, this.prompt.element, this.negativeBox, ...inputs.map((one) => one.element),
       chain ? this.segments.element : null, this.seed.element, this.moreBox,
       reads(model, fieldOf("flowcache")) ? this.flow.element : null,
     ]);

@@ -6,7 +6,6 @@ import { merged } from "./recipe_merge.js";
 import { changed, store } from "./store.js";
 import { toast } from "./toasts.js";
 
-const SAMPLE = "a red boat drifting left over the sea at sunset";
 // No settings of the model: they stay when another is chosen.
 export const WRITTEN = ["prompt", "negative_prompt", "image", "last_image", "references", "audio", "audio_2", "faces"];
 const SAVE_MS = 500;
@@ -58,12 +57,15 @@ export function setField(name, value) {
   edit({ recipe });
 }
 
-// What was written stays; the settings become those of the new model, or what they were with it.
+// What the person wrote stays; the settings become those of the new model, or what they were with it.
 export function chooseModel(id) {
   others[draft.model] = draft.recipe;
   const keeps = ([name]) => name === "segments" || WRITTEN.includes(name);
   const settings = Object.entries(others[id] ?? {}).filter((one) => !keeps(one));
   const recipe = Object.fromEntries([...settings, ...Object.entries(draft.recipe).filter(keeps)]);
+  // A prompt that the old model came with says nothing to the new one.
+  const untouched = modelOf(draft.model)?.samples.some((one) => one.prompt === recipe.prompt);
+  if (untouched) recipe.prompt = samplePrompt(modelOf(id)) || recipe.prompt;
   edit({ model: id, recipe });
 }
 
@@ -102,7 +104,8 @@ function tidy(given) {
   return { ...found, model: given.model ?? firstPresent()?.id };
 }
 
-const first = () => ({ ...structuredClone(BLANK), model: firstPresent()?.id ?? "starter", recipe: { prompt: SAMPLE } });
+const first = () => ({ ...structuredClone(BLANK), model: firstPresent()?.id ?? "starter", recipe: { prompt: samplePrompt(firstPresent()) } });
+const samplePrompt = (model) => model?.samples.find((one) => one.prompt)?.prompt ?? "";
 
 // ---------------------------------------------------------------- keeping it
 

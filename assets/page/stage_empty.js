@@ -8,6 +8,6 @@ export function emptyPicture() {
     { class: "stage-empty" },
     h("div", { class: "stage-film", "aria-hidden": "true" }, frame("first"), frame("second"), frame("third")),
     h("p", { class: "stage-empty-head" }, "Nothing here yet"),
-    h("p", { class: "muted" }, "Write a prompt, or take the sample, and press the green button."),
+    h("p", { class: "muted" }, "Write a prompt, or press a sample, and then the green button."),
   );
 }

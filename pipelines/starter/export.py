@@ -20,6 +20,16 @@ MODEL_INDEX = {
     "tokenizer": ["transformers", "PreTrainedTokenizerFast"],
     "transformer": ["diffusers", "SkyReelsV2Transformer3DModel"],
     "vae": ["pipelines.starter.codec", "FrameStackCodec"],
+    "samples": [
+        {
+            "label": "A boat at sunset",
+            "prompt": "a red boat drifting left over the sea at sunset",
+        },
+        {
+            "label": "A balloon at dawn",
+            "prompt": "a yellow balloon drifting right over green hills at dawn",
+        },
+    ],
 }
 
 

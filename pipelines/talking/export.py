@@ -25,6 +25,22 @@ DEFAULTS = {
     "color_correction": 0.0,
     "apg": 0.0,
 }
+SAMPLES = [
+    {
+        "label": "One person",
+        "prompt": "a person talks",
+        "image": "face.png",
+        "audio": "voice.wav",
+    },
+    {
+        "label": "Two people",
+        "prompt": "two people talk",
+        "image": "faces.png",
+        "audio": "voice_left.wav",
+        "audio_2": "voice_right.wav",
+    },
+]
+"""Of the files that `samples.py` writes."""
 MODEL_INDEX = {
     "_class_name": "InfiniteTalkPipeline",
     "_diffusers_version": "0.42.1",
@@ -36,6 +52,7 @@ MODEL_INDEX = {
     "transformer": ["pipelines.infinitetalk.transformer", "InfiniteTalkTransformer3DModel"],
     "vae": ["pipelines.talking.codec", "PatchCodec"],
     "defaults": DEFAULTS,
+    "samples": SAMPLES,
 }
 
 

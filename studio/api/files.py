@@ -8,8 +8,10 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import FileResponse
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from pipelines import catalogue
 from pipelines.errors import BadInput
 from reuse import ReuseError
 from studio import inputs
@@ -18,6 +20,7 @@ from studio.api.upload import receive
 from studio.models import Models
 from studio.opened import open_result
 from studio.recipe import INPUT_FILES
+from studio.samples import take_sample
 
 MOST_RESULT_BYTES = 2_000_000_000
 MOST_INPUT_BYTES = 200_000_000
@@ -29,6 +32,13 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
 }
+
+
+class AskedSample(BaseModel):
+    """The sample of a model, counted from 0."""
+
+    model: str
+    number: int
 
 
 def routes(studio: Studio) -> APIRouter:
@@ -50,6 +60,12 @@ def routes(studio: Studio) -> APIRouter:
             adopted = await run_in_threadpool(inputs.adopt, library, field, path, form.name)
         url = f"/api/inputs/{adopted.parent.name}/{adopted.name}"
         return {"path": str(adopted), "name": form.name or adopted.name, "url": url}
+
+    @router.post("/api/samples")
+    def take(asked: AskedSample) -> dict[str, Any]:
+        """What a model comes with to be tried: recipe fields, and the names of their files."""
+        models.check(asked.model)
+        return take_sample(library, catalogue.find(asked.model), asked.number)
 
     @router.get("/api/inputs/{key}/{file}")
     def read(key: str, file: str) -> FileResponse:

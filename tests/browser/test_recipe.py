@@ -165,6 +165,21 @@ def test_a_first_visit_has_a_sample_prompt_and_one_button(server, open_page):
     assert not_here.is_disabled()
 
 
+def test_one_press_on_a_sample_fills_prompt_picture_and_voices(server, open_page):
+    page = open_page(server.address)
+    field(page, "Model").select_option("talking")
+    expect(field(page, "Prompt")).to_have_value("a person talks")
+    field(page, "Prompt").fill("a person of mine")
+    page.get_by_role("group", name="Samples").get_by_role("button", name="Two people").click()
+    expect(field(page, "Prompt")).to_have_value("two people talk")
+    for name in ("faces.png", "voice_left.wav", "voice_right.wav"):
+        expect(rail(page)).to_contain_text(name)
+    expect(main_button(page)).to_have_text("Generate 5 segments")
+    page.get_by_role("button", name="Undo").click()
+    expect(field(page, "Prompt")).to_have_value("a person of mine")
+    expect(rail(page)).not_to_contain_text("faces.png")
+
+
 @pytest.mark.thorough
 def test_what_is_made_opens_its_session_and_is_known_to_be_there(page):
     quick(page)

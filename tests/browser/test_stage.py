@@ -468,7 +468,7 @@ def order(page: Page, steps: int, **recipe) -> None:
 @pytest.mark.thorough
 def test_what_is_finished_plays_and_grows_without_a_flash(server, open_page):
     page = open_page(server.address)
-    expect(page.locator("#stage")).to_contain_text("Write a prompt, or take the sample")
+    expect(page.locator("#stage")).to_contain_text("Write a prompt, or press a sample")
     order(page, 60)
     expect(page.locator("#stage .stage-preview-image")).to_be_visible(timeout=RENDER_MS)
     expect(page.locator("#stage")).to_contain_text(re.compile(r"Segment 1 · step \d+/60"))

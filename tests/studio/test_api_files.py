@@ -326,3 +326,18 @@ def test_too_many_fields_and_fields_without_an_end_are_refused(client, library, 
     endless = client.post("/api/inputs", content=pieces(), headers=kind)
     assert endless.status_code == 422 and "too large" in endless.json()["error"]
     assert scratch(library) == []
+
+
+def test_a_sample_fills_prompt_picture_and_voice(client):
+    told = client.post("/api/samples", json={"model": "talking", "number": 0}).json()
+    assert told["recipe"]["prompt"] == "a person talks"
+    for field, name in (("image", "face.png"), ("audio", "voice.wav")):
+        path = told["recipe"][field]
+        assert told["files"][path] == name
+        url = "/api/inputs/" + "/".join(Path(path).parts[-2:])
+        assert client.get(url).content == (Path("assets/talking") / name).read_bytes()
+
+
+def test_a_folder_that_was_not_added_gives_no_sample(client, tmp_path):
+    asked = {"model": str(tmp_path), "number": 0}
+    assert client.post("/api/samples", json=asked).status_code == 422
