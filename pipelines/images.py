@@ -18,14 +18,16 @@ FIT = "upright, on white, covered and centre-cropped, Lanczos"
 PLAIN = "upright, on white"
 """Name what `fit` and `plain` do, for keys: change them when the pixels change."""
 
+UNKNOWN = "It is not a picture in a format known here."
+
 LEAST_SIDE = 16
 MOST_PIXELS = 100_000_000
 
 
-def check_image(path: Path, field: str = "image") -> None:
+def check_image(path: Path, field: str = "image", unknown: str = UNKNOWN) -> None:
     """Raises BadInput, whose field is `field`, unless the header of the file is that of a picture
-    of a usable size."""
-    with _opened(path, field):
+    of a usable size. `unknown` is what is said of a file that is no picture at all."""
+    with _opened(path, field, unknown):
         pass
 
 
@@ -64,7 +66,7 @@ def plain(image: Image.Image) -> Image.Image:
 
 
 @contextmanager
-def _opened(path: Path, field: str) -> Iterator[Image.Image]:
+def _opened(path: Path, field: str, unknown: str = UNKNOWN) -> Iterator[Image.Image]:
     from PIL import Image, UnidentifiedImageError
 
     if not path.is_file():
@@ -78,7 +80,7 @@ def _opened(path: Path, field: str) -> Iterator[Image.Image]:
                 raise BadInput(field, str(path), f"It is {width} x {height} pixels: too large.")
             yield image
     except UnidentifiedImageError:
-        raise BadInput(field, str(path), "It is not a picture in a format known here.") from None
+        raise BadInput(field, str(path), unknown) from None
     except Image.DecompressionBombError as error:
         raise BadInput(field, str(path), "It is too large.") from error
     except BadInput:

@@ -3,7 +3,8 @@ encoded as for SkyReels-V2."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from pipelines.base import Request, Tensors
 from pipelines.images import read_whole_image
 from pipelines.infinitetalk.codec import VaeCodec
 from pipelines.infinitetalk.persons import check_masks, halves, parse_faces, person_masks
-from pipelines.infinitetalk.sizes import Size, fit_picture, picture_size
+from pipelines.infinitetalk.reference import read_references, reference_size
+from pipelines.infinitetalk.sizes import Size, fit_picture
 from pipelines.infinitetalk.sound import read_voice
 from pipelines.infinitetalk.speech import embed_voice
 
@@ -31,20 +33,49 @@ def encode_picture(
     image_encoder: torch.nn.Module | None,
     processor: Mapping[str, Any],
 ) -> Tensors:
-    """On the CPU: `pixels` uint8 `[H, W, 3]`; `latents` `[1, C, 1, h, w]` of the picture alone;
-    `condition` `[1, C, T, h, w]` of a video that begins with it and goes on in gray; and `clip`
-    `[1, tokens, dim]` where there is an `image_encoder`."""
+    """On the CPU: `pixels` uint8 `[H, W, 3]`; `latents` and `condition` as they begin a segment
+    (see `latents_of` and `condition_of`); and `clip` `[1, tokens, dim]` where there is an
+    `image_encoder`."""
     pixels = fit_picture(read_whole_image(path), size)
-    picture = as_video(pixels)
-    gray = torch.zeros(1, 3, frames - 1, *size)
     outputs = {
         "pixels": pixels,
-        "latents": codec.encode(picture).cpu(),
-        "condition": codec.encode(torch.cat((picture, gray), dim=2)).cpu(),
+        "latents": latents_of(pixels, codec).cpu(),
+        "condition": condition_of(pixels, frames, codec).cpu(),
     }
     if image_encoder is not None:
-        outputs["clip"] = see_picture(image_encoder, picture[:, :, 0], processor).cpu()
+        outputs["clip"] = see_picture(image_encoder, as_video(pixels)[:, :, 0], processor).cpu()
     return outputs
+
+
+def encode_film(
+    path: Path,
+    size: Size,
+    times: Sequence[Fraction],
+    image_encoder: torch.nn.Module | None,
+    processor: Mapping[str, Any],
+) -> Tensors:
+    """Of a video, on the CPU, for each of S segments what is seen when it begins (`times`, in
+    seconds): `pixels` uint8 `[S, H, W, 3]`, and `clip` `[S, tokens, dim]` where there is an
+    `image_encoder`. What the codec makes of them is as large as a segment, and left to it."""
+    pixels, clip = [], []
+    for picture in read_references(path, times):
+        pixels.append(fit_picture(picture, size))
+        if image_encoder is not None:
+            seen = as_video(pixels[-1])[:, :, 0]
+            clip.append(see_picture(image_encoder, seen, processor).cpu())
+    outputs = {"pixels": torch.stack(pixels)}
+    return outputs | {"clip": torch.cat(clip)} if clip else outputs
+
+
+def latents_of(pixels: torch.Tensor, codec: VaeCodec) -> torch.Tensor:
+    """`[1, C, 1, h, w]` of a picture `[H, W, 3]` alone: what the first segment starts from."""
+    return codec.encode(as_video(pixels))
+
+
+def condition_of(pixels: torch.Tensor, frames: int, codec: VaeCodec) -> torch.Tensor:
+    """`[1, C, T, h, w]` of a video that begins with a picture `[H, W, 3]` and goes on in gray."""
+    gray = torch.zeros(1, 3, frames - 1, *pixels.shape[:2])
+    return codec.encode(torch.cat((as_video(pixels), gray), dim=2))
 
 
 def as_video(pixels: torch.Tensor) -> torch.Tensor:
@@ -82,7 +113,7 @@ def encode_voice(
 def encode_faces(recipe: Request, size: Size, spatial_factor: int) -> Tensors:
     """`masks` uint8 `[3, h, w]` of two persons and the rest; without boxes, the halves of the
     picture."""
-    picture = picture_size(Path(recipe.image))
+    picture = reference_size(Path(recipe.image))
     boxes = parse_faces(recipe.faces, picture, 2) or halves(picture)
     masks = person_masks(boxes, picture, size, spatial_factor)
     check_masks(masks, recipe.faces)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pipelines.base import Fields, Request
 from pipelines.infinitetalk.checkpoint import PICTURE, Checkpoint
-from pipelines.infinitetalk.plan import longest, strengths, video_size, voices_of
+from pipelines.infinitetalk.plan import longest, segment_times, strengths, video_size, voices_of
+from pipelines.infinitetalk.reference import moves
 from pipelines.infinitetalk.sound import TARGET_LUFS
 from pipelines.text import clean_prompt
 from pipelines.versions import versions
@@ -66,6 +67,14 @@ def encoder_inputs(
         "image_tiled": tiled,
         **versions(device, "torch", "diffusers", "transformers", "pillow"),
     }
+    if moves(Path(recipe.image)):
+        # A picture for each segment that the voice needs.
+        parts["image"] |= {
+            "fps": recipe.fps,
+            "overlap": recipe.overlap,
+            "image_pictures": len(segment_times(recipe)),
+            **versions(device, "imageio-ffmpeg"),
+        }
     voices = voices_of(recipe)
     if len(voices) > 1:
         parts["faces"] = {

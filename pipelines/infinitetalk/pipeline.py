@@ -32,15 +32,18 @@ from pipelines.infinitetalk.plan import (
     latent_frames,
     longest,
     make_plan,
+    segment_times,
     strengths,
     video_size,
 )
+from pipelines.infinitetalk.reference import moves
 from pipelines.infinitetalk.windows import chain_of
 
 if TYPE_CHECKING:
     import torch
 
     from pipelines.infinitetalk.denoise import Condition
+    from pipelines.infinitetalk.seen import Seen
     from pipelines.one_piece.watch import Watch
 
 
@@ -81,9 +84,10 @@ class InfiniteTalk(HeldTalk):
         return {**fields, **self.held_fields(recipe)}
 
     def encode(self, recipe: Request, parts: Collection[str]) -> dict[str, Tensors]:
-        """`embeds` `[tokens, dim]` of the prompts, without padding; of the picture `pixels`,
-        `latents`, `condition` and `clip`; `embeds` `[T, layers, hidden]` of a voice; `masks`
-        `[3, h, w]` of two persons. Raises BadInput for a file that cannot be used."""
+        """`embeds` `[tokens, dim]` of the prompts, without padding; of a picture `pixels`,
+        `latents`, `condition` and `clip`, of a video `pixels` and `clip` for each segment;
+        `embeds` `[T, layers, hidden]` of a voice; `masks` `[3, h, w]` of two persons. Raises
+        BadInput for a file that cannot be used."""
         import torch
 
         from pipelines.threads import steady_threads
@@ -117,6 +121,7 @@ class InfiniteTalk(HeldTalk):
         from pipelines.infinitetalk import denoise
         from pipelines.infinitetalk.codec import VaeCodec
         from pipelines.infinitetalk.encoders import as_video
+        from pipelines.infinitetalk.seen import seen_in
         from pipelines.preview import sample
         from pipelines.threads import steady_threads
 
@@ -126,19 +131,24 @@ class InfiniteTalk(HeldTalk):
         )
         if not 0 <= i < chain.segments:
             raise BadInput("segments", i + 1, f"This voice takes {chain.segments}.")
-        motion = self._motion(recipe, inputs, i, boundary)
         self.load_denoiser(recipe)
         if recipe.loras:
             lora.set_strengths(self.denoising_pipe(recipe), recipe.loras)
         given, watch = strengths(recipe), self._watch(recipe, on_step)
         small = steady_threads(self._components["transformer"], self._components["vae"])
-        began = time.perf_counter()
         with torch.no_grad(), small:
+            with self.at_work("vae") as vae:
+                codec = VaeCodec(vae, self.tiled(recipe))
+                seen = seen_in(inputs, i, recipe.frames, codec)
+            motion = seen.latents if i == 0 else self._carried(recipe, seen, i, boundary)
+            began = time.perf_counter()
             with self.at_work("transformer") as transformer, watch.inside(transformer):
-                noise = torch.randn(inputs["image_condition"].shape, generator=generator)
+                noise = torch.randn(seen.condition.shape, generator=generator)
                 guidance = Guidance(given.text, given.audio, given.apg)
                 latents = denoise.denoise(
-                    denoise.Denoiser(transformer, self._condition(recipe, inputs, i), guidance),
+                    denoise.Denoiser(
+                        transformer, self._condition(recipe, inputs, i, seen), guidance
+                    ),
                     noise.to(self.device),
                     motion.to(self.device),
                     denoise.timesteps_of(recipe.steps, recipe.shift),
@@ -147,11 +157,11 @@ class InfiniteTalk(HeldTalk):
                 if self.device.startswith("cuda"):
                     torch.cuda.synchronize()
             denoised = time.perf_counter()
-            with self.at_work("vae") as vae:
+            with self.at_work("vae"):
                 video, next_motion = denoise.finish(
-                    VaeCodec(vae, self.tiled(recipe)),
+                    codec,
                     latents,
-                    as_video(inputs["image_pixels"]).to(self.device),
+                    as_video(seen.first_pixels).to(self.device),
                     recipe.overlap,
                     given.colours,
                 )
@@ -175,15 +185,14 @@ class InfiniteTalk(HeldTalk):
 
         checkpoint, own = self.checkpoint, self._components
         if part == "image":
+            path, size = Path(recipe.image), video_size(recipe)
+            eyes = own["image_encoder"] if self.sees else None
             processor = checkpoint.config("image_processor") if self.sees else {}
-            return encoders.encode_picture(
-                Path(recipe.image),
-                video_size(recipe),
-                recipe.frames,
-                VaeCodec(own["vae"], self.tiled(recipe)),
-                own["image_encoder"] if self.sees else None,
-                processor,
-            )
+            if moves(path):
+                times = segment_times(recipe)
+                return encoders.encode_film(path, size, times, eyes, processor)
+            codec = VaeCodec(own["vae"], self.tiled(recipe))
+            return encoders.encode_picture(path, size, recipe.frames, codec, eyes, processor)
         if part == "faces":
             return encoders.encode_faces(recipe, video_size(recipe), checkpoint.spatial_factor)
         if part in ("audio", "audio_2"):
@@ -200,22 +209,20 @@ class InfiniteTalk(HeldTalk):
         )
         return {"embeds": embeds}
 
-    def _motion(
-        self, recipe: Request, inputs: Tensors, i: int, boundary: Tensors | None
+    def _carried(
+        self, recipe: Request, seen: Seen, i: int, boundary: Tensors | None
     ) -> torch.Tensor:
-        """Latent frames that the segment starts from, `[1, C, n, h, w]`."""
-        if i == 0:
-            return inputs["image_latents"]
+        """Latent frames that a later segment starts from, `[1, C, n, h, w]`."""
         if not boundary or "latents" not in boundary:
             raise BadInput("boundary", None, f"Segment {i} needs that of segment {i - 1}.")
-        given, like = boundary["latents"], inputs["image_latents"].shape
+        given, like = boundary["latents"], seen.condition.shape
         count = latent_frames(recipe.overlap, self.checkpoint.temporal_factor)
         expected = (*like[:2], count, *like[3:])
         if tuple(given.shape) != expected:
             raise BadInput("boundary", tuple(given.shape), f"This recipe needs {expected}.")
         return given
 
-    def _condition(self, recipe: Request, inputs: Tensors, i: int) -> Condition:
+    def _condition(self, recipe: Request, inputs: Tensors, i: int, seen: Seen) -> Condition:
         import torch
 
         from pipelines.infinitetalk.denoise import Condition
@@ -224,12 +231,12 @@ class InfiniteTalk(HeldTalk):
         voices = [inputs[f"{n}_embeds"] for n in ("audio", "audio_2") if f"{n}_embeds" in inputs]
         # Only the windows of this segment: the features of the whole voice stay where they are.
         heard = [audio_windows(one[None], i, recipe.frames, recipe.overlap) for one in voices]
-        clip, masks = inputs.get("image_clip"), inputs.get("faces_masks")
+        masks = inputs.get("faces_masks")
         return Condition(
             inputs["prompt_embeds"][None].to(self.device),
             inputs["negative_prompt_embeds"][None].to(self.device),
-            None if clip is None else clip.to(self.device),
-            inputs["image_condition"].to(self.device),
+            None if seen.clip is None else seen.clip.to(self.device),
+            seen.condition.to(self.device),
             torch.cat(heard)[None].to(self.device),
             None if masks is None else masks.float().to(self.device),
         )

@@ -4,16 +4,18 @@ header of the picture, and the length of the voices."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from pipelines.base import Plan, Request
 from pipelines.errors import BadInput
-from pipelines.images import check_image
+from pipelines.frames import Chain
 from pipelines.infinitetalk.checkpoint import Checkpoint
 from pipelines.infinitetalk.persons import parse_faces
-from pipelines.infinitetalk.sizes import Size, bucket, picture_size
+from pipelines.infinitetalk.reference import reference_size
+from pipelines.infinitetalk.sizes import Size, bucket
 from pipelines.infinitetalk.sound import samples_in
-from pipelines.infinitetalk.windows import SAMPLE_RATE, chain_of, frames_of
+from pipelines.infinitetalk.windows import SAMPLE_RATE, chain_of, frames_of, segments_needed
 from pipelines.nearest import check_fits, downwards, positive, within
 
 MAX_STEPS = 1000
@@ -53,7 +55,7 @@ def make_plan(recipe: Request, checkpoint: Checkpoint) -> Plan:
     """
     check_recipe(recipe, checkpoint)
     size = video_size(recipe)
-    picture = picture_size(Path(recipe.image))
+    picture = reference_size(Path(recipe.image))
     voices = voices_of(recipe)
     if len(voices) == 2 or recipe.faces:
         parse_faces(recipe.faces or "", picture, len(voices))
@@ -101,8 +103,16 @@ def longest(recipe: Request) -> int:
 
 def video_size(recipe: Request) -> Size:
     """(height, width) of the video. Raises BadInput if the picture cannot be used."""
-    check_image(Path(recipe.image))
-    return bucket((recipe.height, recipe.width), picture_size(Path(recipe.image)))
+    return bucket((recipe.height, recipe.width), reference_size(Path(recipe.image)))
+
+
+def segment_times(recipe: Request) -> list[Fraction]:
+    """Seconds at which each segment begins that the voice needs, whatever the recipe says of them:
+    what is seen then in a video is what the segment is to look like. Raises BadInput."""
+    frames = frames_of(longest(recipe), recipe.fps)
+    count = segments_needed(frames, recipe.frames, recipe.overlap)
+    chain = Chain(count, recipe.frames, recipe.overlap)
+    return [Fraction(chain.start(i), recipe.fps) for i in range(count)]
 
 
 def latent_frames(frames: int, temporal_factor: int) -> int:

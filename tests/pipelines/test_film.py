@@ -1,0 +1,186 @@
+"""Videos are read to the picture, whatever they are kept in, and refused in words."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines import film
+from pipelines.errors import BadInput
+from pipelines.film import film_ending, look, pictures_at
+from pipelines.infinitetalk.reference import moves, read_references, reference_size
+from tests.fixtures.films import LOSSLESS, ffmpeg, numbered, write_film
+from tests.fixtures.voices import hum, write_wav
+
+
+def seen(path: Path, times) -> list[int]:
+    """The numbers of the pictures that are seen then."""
+    return [int(np.asarray(picture)[0, 0, 0]) for picture in pictures_at(path, times)]
+
+
+@pytest.mark.parametrize("ending", LOSSLESS)
+def test_what_is_seen_at_a_time_is_that_picture_to_the_bit(tmp_path, ending):
+    pictures = numbered(30)
+    path = write_film(tmp_path / f"film{ending}", pictures)
+    assert film_ending(path) == ending
+    assert (look(path).width, look(path).height) == (60, 40)
+    assert look(path).seconds == pytest.approx(1.2)
+    times = [Fraction(n, 25) for n in (0, 4, 12, 29)]
+    for n, picture in zip((0, 4, 12, 29), pictures_at(path, times), strict=True):
+        assert np.array_equal(np.asarray(picture)[..., :3], pictures[n])
+
+
+def test_after_its_end_a_video_shows_its_last_picture(tmp_path):
+    path = write_film(tmp_path / "film.mkv", numbered(7))
+    times = [Fraction(n, 25) for n in (0, 5, 6, 7, 8, 500)]
+    assert seen(path, times) == [0, 5, 6, 6, 6, 6]
+
+
+@pytest.mark.parametrize("fps", ["30", "24", "30000/1001", "12"])
+@pytest.mark.parametrize("ending", [".mkv", ".mp4"])
+def test_a_video_of_another_rate_is_read_by_time(tmp_path, fps, ending):
+    """The picture that a player shows; in mkv, times are rounded to thousandths."""
+    rate = Fraction(fps)
+    path = write_film(tmp_path / f"film{ending}", numbered(40, 16, 16), fps)
+    late = Fraction(1, 100)
+    at_25 = [Fraction(n, 25) + late for n in range(33)]
+    assert seen(path, at_25) == [min(39, int(time * rate)) for time in at_25]
+    each = [n / rate for n in range(40)]
+    assert seen(path, each) == list(range(40))
+
+
+def test_pictures_that_last_longer_than_others_are_seen_for_as_long(tmp_path):
+    steady = write_film(tmp_path / "steady.mkv", numbered(20))
+    uneven = tmp_path / "uneven.mkv"
+    dropped = ("-vf", "select=not(between(n\\,5\\,14))", "-fps_mode", "vfr", "-c:v", "ffv1")
+    ffmpeg("-i", str(steady), *dropped, str(uneven))
+    times = [Fraction(n, 25) for n in (4, 5, 14, 15, 19)]
+    assert seen(uneven, times) == [4, 4, 4, 15, 19]
+
+
+def test_hundreds_of_pictures_are_picked_from_one_video(tmp_path):
+    path = write_film(tmp_path / "film.avi", numbered(250, 16, 16))
+    times = [Fraction(n, 50) for n in range(500)]
+    assert seen(path, times) == [n // 2 for n in range(500)]
+
+
+def test_a_video_that_lies_on_its_side_is_turned(tmp_path):
+    pictures = numbered(3)
+    plain = write_film(tmp_path / "plain.mp4", pictures)
+    turned = tmp_path / "turned.mp4"
+    ffmpeg("-display_rotation", "90", "-i", str(plain), "-c", "copy", str(turned))
+    assert reference_size(turned) == (60, 40)
+    (picture,) = read_references(turned, [Fraction(0)])
+    assert np.array_equal(np.asarray(picture), np.rot90(pictures[0]))
+
+
+def test_pixels_that_are_not_square_are_made_so(tmp_path):
+    wide = write_film(tmp_path / "wide.mkv", numbered(2), "25", "-vf", "setsar=4/3")
+    assert reference_size(wide) == (40, 80)
+    (picture,) = read_references(wide, [Fraction(0)])
+    assert picture.size == (80, 40)
+
+
+def test_odd_sizes_are_read_and_transparency_is_white(tmp_path):
+    pictures = numbered(3, 33, 47)
+    path = write_film(tmp_path / "odd.mov", pictures)
+    (picture,) = read_references(path, [Fraction(2, 25)])
+    assert np.array_equal(np.asarray(picture), pictures[2])
+    clear = tmp_path / "clear.mov"
+    ffmpeg(
+        *("-f", "lavfi", "-i", "color=red@0.0:s=32x32:r=25,format=rgba", "-frames:v", "2"),
+        *("-c:v", "png", str(clear)),
+    )
+    (picture,) = read_references(clear, [Fraction(0)])
+    assert np.asarray(picture).min() == 255
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
+def test_a_picture_that_moves_is_a_video(tmp_path, form):
+    pictures = [Image.new("RGB", (32, 24), (40 * n, 0, 0)) for n in range(4)]
+    path = tmp_path / f"moving.{form.lower()}"
+    given = {"save_all": True, "append_images": pictures[1:], "duration": [40, 200, 40, 40]}
+    pictures[0].save(path, form, **given, **({"lossless": True} if form == "WEBP" else {}))
+    assert moves(path) and reference_size(path) == (24, 32)
+    times = [Fraction(n, 25) for n in (0, 1, 5, 6, 7, 90)]
+    found = [round(np.asarray(one)[0, 0, 0] / 40) for one in read_references(path, times)]
+    assert found == [0, 1, 1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG", "JPEG", "TIFF"])
+def test_a_picture_that_does_not_move_is_none(tmp_path, form):
+    path = tmp_path / "still"
+    Image.new("RGB", (32, 24)).save(path, form)
+    assert not moves(path) and reference_size(path) == (24, 32)
+
+
+def test_only_one_picture_at_a_time_is_in_memory(tmp_path):
+    """The first of many comes while the others are still to be read."""
+    path = write_film(tmp_path / "film.mkv", numbered(200))
+    coming = pictures_at(path, [Fraction(n, 25) for n in range(200)])
+    assert len(list(itertools.islice(coming, 2))) == 2
+    coming.close()
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(BadInput) as refusal:
+        reference_size(path)
+    assert (refusal.value.field, refusal.value.value) == ("image", str(path))
+    return refusal.value.fix
+
+
+def test_what_is_no_video_is_refused_in_words(tmp_path):
+    assert "no such file" in refused(tmp_path / "gone.mp4")
+    for name, data, words in (
+        ("empty.mp4", b"", "empty"),
+        ("list.mp4", b"#EXTM3U\n#EXTINF:1,\n/etc/hostname\n", "neither a picture nor a video"),
+        ("words.mp4", b"ffconcat version 1.0\nfile /etc/hostname\n", "neither a picture"),
+        ("picture.heic", b"\0\0\0\x18ftypheic" + b"\0" * 80, "neither a picture"),
+        ("start.mp4", b"\0\0\0\x18ftypisom" + b"\0" * 80, "damaged"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert words in refused(tmp_path / name)
+
+
+def test_a_file_with_sound_alone_is_refused_in_words(tmp_path):
+    voice = write_wav(tmp_path / "voice.wav", hum(0.5))
+    sound = tmp_path / "sound.mp4"
+    ffmpeg("-i", str(voice), str(sound))
+    assert "sound in it, but no picture" in refused(sound)
+    cover = tmp_path / "cover.png"
+    Image.new("RGB", (32, 32)).save(cover)
+    with_cover = tmp_path / "with_cover.m4a"
+    streams = ("-map", "0:a", "-map", "1:v", "-c:v", "png", "-disposition:v:0", "attached_pic")
+    ffmpeg("-i", str(voice), "-i", str(cover), *streams, "-f", "mp4", str(with_cover))
+    assert "damaged" in refused(with_cover) or "no picture" in refused(with_cover)
+
+
+@pytest.mark.parametrize("more", [(), ("-movflags", "+faststart")])
+def test_a_video_that_was_cut_short_is_refused_in_words(tmp_path, more):
+    """Whether its table stands at its end or its beginning."""
+    path = write_film(tmp_path / "film.mp4", numbered(50), "25", *more)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    assert "damaged" in refused(path)
+
+
+def test_a_video_that_is_too_long_or_too_small_is_refused_in_words(tmp_path, monkeypatch):
+    small = write_film(tmp_path / "small.mkv", numbered(2, 8, 40))
+    assert "40 x 8 pixels: too small" in refused(small)
+    slow = write_film(tmp_path / "slow.mkv", numbered(13, 16, 16), "1/100")
+    assert "longer than 20 minutes" in refused(slow)
+    monkeypatch.setattr(film, "MOST_PIXELS", 1000)
+    large = write_film(tmp_path / "large.mkv", numbered(2))
+    assert "60 x 40 pixels: too large" in refused(large)
+
+
+def test_an_edited_video_is_looked_at_anew(tmp_path):
+    path = write_film(tmp_path / "film.mkv", numbered(5))
+    assert reference_size(path) == (40, 60)
+    write_film(path, numbered(6, 20, 30))
+    assert reference_size(path) == (20, 30)
