@@ -52,7 +52,7 @@ class Capabilities:
 OF_SOME_MODELS = frozenset(
     {
         *("last_image", "references", "guidance_scale_2", "loras", "weights", "offload", "tiling"),
-        *("audio_2", "faces", "audio_scale", "color_correction", "apg"),
+        *("audio_2", "faces", "masks", "audio_scale", "color_correction", "apg"),
     }
 )
 """Recipe fields that most models would not look at; they are refused where they are set."""
@@ -88,6 +88,7 @@ class Request(Protocol):
     audio: Path | None
     audio_2: Path | None
     faces: str
+    masks: Sequence[Path]
     segments: int
     frames: int
     overlap: int

@@ -37,6 +37,11 @@ SHOWN: Mapping[str, Shown] = {
     "audio": Shown("Voice", "inputs", "What is spoken in the video."),
     "audio_2": Shown("Second voice", "inputs", "Of the second person in the picture."),
     "faces": Shown("Faces", "inputs", "Of two persons: x0,y0,x1,y1;x0,y0,x1,y1 in pixels."),
+    "masks": Shown(
+        "Masks",
+        "inputs",
+        "In place of faces: a picture for each voice, white where that person is, else black.",
+    ),
     "segments": Shown("Segments", "main", "Made one after another, each going on from the last."),
     "width": Shown("Width", "size", "In pixels."),
     "height": Shown("Height", "size", "In pixels."),

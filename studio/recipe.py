@@ -27,10 +27,11 @@ INPUT_FILES = {
     "references": "image",
     "audio": "audio",
     "audio_2": "audio",
+    "masks": "image",
     "loras": "lora",
 }
 """Fields that name files, each with what those hold."""
-SEVERAL_FILES = frozenset({"references", "loras"})
+SEVERAL_FILES = frozenset({"references", "masks", "loras"})
 """Those of them that name any number of files."""
 NUMBERS_OF_SOME = ("guidance_scale_2", "audio_scale", "color_correction", "apg")
 """Numbers that only some models have."""
@@ -63,13 +64,16 @@ class Recipe(BaseModel):
     model: str = Field(min_length=1, description="Catalogue id, hub id or local folder.")
     prompt: str = Field(min_length=1, max_length=MAX_PROMPT, description="What to show.")
     negative_prompt: str = Field("", max_length=MAX_PROMPT, description="What to avoid.")
-    image: Path | None = Field(None, description="Reference picture, for models that take one.")
+    image: Path | None = Field(None, description="Picture to begin with; for a voice, or a video.")
     last_image: Path | None = Field(None, description="Picture that the video ends with.")
     references: tuple[Path, ...] = Field((), max_length=8, description="Further pictures to use.")
     audio: Path | None = Field(None, description="Voice, for models that take one.")
     audio_2: Path | None = Field(None, description="Voice of a second person.")
     faces: str = Field(
         "", max_length=200, description="Where each person is in the picture: x0,y0,x1,y1;..."
+    )
+    masks: tuple[Path, ...] = Field(
+        (), max_length=8, description="Pictures that are white where each person is."
     )
     segments: int = Field(ge=1, le=1000, description="How many segments the video has.")
     width: int = Field(ge=16, le=8192, description="Pixels.")

@@ -12,7 +12,7 @@ AS_LONG_AS_THE_VOICE = 1000
 """Segments at most."""
 
 EXTRAS = (
-    *("audio_2", "faces", "audio_scale", "color_correction", "apg"),
+    *("audio_2", "faces", "masks", "audio_scale", "color_correction", "apg"),
     *("loras", "weights", "offload", "tiling"),
 )
 """Recipe fields that other models do not look at."""

@@ -14,7 +14,7 @@ import torch
 from pipelines.base import Request, Tensors
 from pipelines.images import read_whole_image
 from pipelines.infinitetalk.codec import VaeCodec
-from pipelines.infinitetalk.persons import check_masks, halves, parse_faces, person_masks
+from pipelines.infinitetalk.persons import check_tokens, person_masks, where_persons_are
 from pipelines.infinitetalk.reference import read_references, reference_size
 from pipelines.infinitetalk.sizes import Size, fit_picture
 from pipelines.infinitetalk.sound import read_voice
@@ -111,12 +111,10 @@ def encode_voice(
 
 
 def encode_faces(recipe: Request, size: Size, spatial_factor: int) -> Tensors:
-    """`masks` uint8 `[3, h, w]` of two persons and the rest; without boxes, the halves of the
-    picture."""
-    picture = reference_size(Path(recipe.image))
-    boxes = parse_faces(recipe.faces, picture, 2) or halves(picture)
-    masks = person_masks(boxes, picture, size, spatial_factor)
-    check_masks(masks, recipe.faces)
+    """`masks` uint8 `[3, h, w]` of two persons and the rest."""
+    planes = where_persons_are(recipe, reference_size(Path(recipe.image)))
+    masks = person_masks(planes, size, spatial_factor)
+    check_tokens(masks, recipe)
     return {"masks": masks}
 
 

@@ -84,6 +84,11 @@ def encoder_inputs(
             "spatial_factor": checkpoint.spatial_factor,
             **versions(device, "torch"),
         }
+        if recipe.masks:
+            parts["faces"] |= {
+                "masks": [Path(path) for path in recipe.masks],
+                **versions(device, "pillow"),
+            }
     samples = longest(recipe)
     for field, path in voices.items():
         parts[field] = {

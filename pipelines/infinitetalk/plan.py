@@ -11,7 +11,7 @@ from pipelines.base import Plan, Request
 from pipelines.errors import BadInput
 from pipelines.frames import Chain
 from pipelines.infinitetalk.checkpoint import Checkpoint
-from pipelines.infinitetalk.persons import parse_faces
+from pipelines.infinitetalk.persons import check_persons
 from pipelines.infinitetalk.reference import reference_size
 from pipelines.infinitetalk.sizes import Size, bucket
 from pipelines.infinitetalk.sound import samples_in
@@ -57,8 +57,7 @@ def make_plan(recipe: Request, checkpoint: Checkpoint) -> Plan:
     size = video_size(recipe)
     picture = reference_size(Path(recipe.image))
     voices = voices_of(recipe)
-    if len(voices) == 2 or recipe.faces:
-        parse_faces(recipe.faces or "", picture, len(voices))
+    check_persons(recipe, picture, len(voices))
     frames = frames_of(longest(recipe), recipe.fps)
     if frames < LEAST_FRAMES:
         field = max(voices, key=lambda name: samples_in(voices[name], name))

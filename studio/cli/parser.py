@@ -105,7 +105,12 @@ def _common(parser: argparse.ArgumentParser, of_command: bool = True) -> None:
 def _recipe_fields(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--negative-prompt", metavar="TEXT", help="what to avoid")
-    add("--image", type=Path, metavar="FILE", help="reference picture, for models that take one")
+    add(
+        "--image",
+        type=Path,
+        metavar="FILE",
+        help="reference picture, for models that take one; for those that take a voice, or a video",
+    )
     add("--last-image", type=Path, metavar="FILE", help="picture that the video ends with")
     add(
         "--reference",
@@ -118,6 +123,14 @@ def _recipe_fields(parser: argparse.ArgumentParser) -> None:
     add("--audio", type=Path, metavar="FILE", help="voice, for models that take one")
     add("--audio-2", type=Path, metavar="FILE", help="voice of a second person")
     add("--faces", metavar="X0,Y0,X1,Y1;..", help="where the two persons are in the picture")
+    add(
+        "--mask",
+        dest="masks",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="in place of --faces: a picture that is white where a person is; one for each voice",
+    )
     add("--segments", type=_number("segments", int), metavar="S", help="segments in the video")
     add("--steps", type=_number("steps", int), metavar="K", help="denoising steps")
     add("--guidance-scale", type=_number("guidance_scale", float), metavar="G")

@@ -65,6 +65,7 @@ class TalkRecipe(Recipe):
     color_correction: float | None = None
     apg: float | None = None
     faces: str = ""
+    masks: tuple[Path, ...] = ()
 
 
 @pytest.fixture

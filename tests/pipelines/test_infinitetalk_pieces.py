@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from conftest import TalkRecipe
 from PIL import Image
 
 from pipelines.errors import BadInput
 from pipelines.infinitetalk.colours import match_colours
 from pipelines.infinitetalk.denoise import timesteps_of
 from pipelines.infinitetalk.guidance import Guidance, branches, projected
-from pipelines.infinitetalk.persons import check_masks, halves, parse_faces, person_masks
+from pipelines.infinitetalk.persons import boxed, check_tokens, halves, parse_faces, person_masks
 from pipelines.infinitetalk.sizes import bucket, fit_picture
 from tests.fixtures.infinitetalk_golden import cases, close, golden
 
@@ -24,7 +25,7 @@ BOXES = {
 
 @pytest.mark.parametrize("name", BOXES)
 def test_masks_of_persons_equal_the_published_ones(name):
-    masks = person_masks(BOXES[name], PICTURE, TARGET, 8)
+    masks = person_masks(boxed(BOXES[name], PICTURE), TARGET, 8)
     assert torch.equal(masks, golden("masks")[f"{name}.latent"])
     tokens = torch.nn.functional.interpolate(masks[None].float(), size=(4, 6), mode="nearest")
     assert torch.equal(tokens[0].to(torch.uint8), golden("masks")[f"{name}.token"])
@@ -33,7 +34,7 @@ def test_masks_of_persons_equal_the_published_ones(name):
 def test_boxes_are_x_then_y_as_a_person_would_say_them():
     assert parse_faces("18,15,75,80; 90, 30,167.0,97", PICTURE, 2) == BOXES["bbox_xy"]
     assert parse_faces("  ", PICTURE, 2) == ()
-    masks = person_masks(BOXES["bbox_xy"], PICTURE, TARGET, 8)
+    masks = person_masks(boxed(BOXES["bbox_xy"], PICTURE), TARGET, 8)
     published_rows_first = golden("masks")["bbox_official_literal.latent"]
     assert not torch.equal(masks, published_rows_first)
 
@@ -57,10 +58,11 @@ def test_boxes_that_are_none_are_refused_in_words(faces, persons, words):
 
 
 def test_a_box_that_is_cropped_away_is_refused():
-    masks = person_masks(((0, 0, 4, 100), (90, 30, 167, 97)), PICTURE, TARGET, 8)
+    recipe = TalkRecipe(faces="0,0,4,100;90,30,167,97")
+    boxes = parse_faces(recipe.faces, PICTURE, 2)
     with pytest.raises(BadInput, match="Box 1"):
-        check_masks(masks, "0,0,4,100;90,30,167,97")
-    check_masks(person_masks(BOXES["bbox_xy"], PICTURE, TARGET, 8), "")
+        check_tokens(person_masks(boxed(boxes, PICTURE), TARGET, 8), recipe)
+    check_tokens(person_masks(boxed(BOXES["bbox_xy"], PICTURE), TARGET, 8), recipe)
 
 
 @pytest.mark.parametrize("table", ["ASPECT_RATIO_627", "ASPECT_RATIO_960"])

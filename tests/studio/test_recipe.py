@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -100,18 +102,20 @@ def test_files_of_every_kind_are_found_and_replaced(tmp_path):
         image=first,
         last_image=last,
         references=[other, first],
+        masks=[last, other],
         loras=[{"file": str(lora)}, on_hub],
     )
     assert recipe.files() == [
         ("image", first), ("last_image", last), ("references", other), ("references", first),
-        ("loras", lora),
+        ("masks", last), ("masks", other), ("loras", lora),
     ]  # fmt: skip
     moved = recipe.with_files(lambda name, path: None if path == first else path.with_name(name))
     assert (moved.image, moved.references) == (None, (tmp_path / "references",))
     assert [lora.file for lora in moved.loras] == [str(tmp_path / "loras"), on_hub["file"]]
     with pytest.raises(BadInput, match=r"references.*no such file"):
         Recipe.make("starter", prompt="a boat", references=[tmp_path / "gone.png"])
-    assert recipe.changed({"references": None, "loras": None}).files() == recipe.files()[:2]
+    without = recipe.changed({"references": None, "masks": None, "loras": None})
+    assert without.files() == recipe.files()[:2]
 
 
 def test_recipes_of_earlier_versions_mean_what_they_meant():
@@ -121,6 +125,13 @@ def test_recipes_of_earlier_versions_mean_what_they_meant():
     }  # fmt: skip
     recipe = Recipe.model_validate(old)
     assert recipe == Recipe.make(**{**old, "causal_block": 1})
+
+
+def test_masks_on_the_command_line_are_given_one_by_one():
+    from studio.cli.parser import build
+
+    words = ["generate", "--prompt", "x", "--mask", "left.png", "--mask", "right.png"]
+    assert build().parse_args(words).masks == [Path("left.png"), Path("right.png")]
 
 
 def test_a_lora_on_the_command_line_has_its_strength_and_part_behind_it():

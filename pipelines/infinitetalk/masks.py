@@ -1,0 +1,61 @@
+"""Who is where in the picture, painted: a picture for each person, white where the person is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.errors import BadInput
+from pipelines.images import check_image, read_whole_image
+from pipelines.infinitetalk.sizes import Size, picture_size
+
+if TYPE_CHECKING:
+    import torch
+
+WHITE = 128
+"""The darkest grey, of 255, that counts as white."""
+
+
+def check_mask_files(masks: Sequence[Path], reference: Size, persons: int) -> None:
+    """Raises BadInput unless there is one for each person, and all have the proportions of the
+    reference. Looks at their headers alone."""
+    if persons == 1:
+        fix = "They tell two voices apart; with one voice leave them out."
+        raise BadInput("masks", _named(masks), fix)
+    if len(masks) != persons:
+        fix = f"There are {persons} voices: give {persons} masks, the first voice's first."
+        raise BadInput("masks", _named(masks), fix)
+    for path in masks:
+        check_image(Path(path), "masks")
+        size = picture_size(Path(path))
+        if not _alike(size, reference):
+            fix = f"It is {size[1]} x {size[0]} pixels and the picture {reference[1]} x "
+            fix += f"{reference[0]}: make it of that size, or of the same proportions."
+            raise BadInput("masks", str(path), fix)
+
+
+def painted(masks: Sequence[Path], reference: Size) -> torch.Tensor:
+    """bool `[P, h, w]` in the size of the reference, to which masks are scaled by the nearest
+    pixel. Raises BadInput for one that cannot be read."""
+    import numpy as np
+    import torch
+    from PIL import Image
+
+    planes = []
+    for path in masks:
+        grey = read_whole_image(Path(path), "masks").convert("L")
+        if (grey.height, grey.width) != reference:
+            grey = grey.resize((reference[1], reference[0]), Image.Resampling.NEAREST)
+        planes.append(torch.from_numpy(np.asarray(grey) >= WHITE))
+    return torch.stack(planes)
+
+
+def _alike(size: Size, reference: Size) -> bool:
+    """Whether one is the other, scaled, to within a pixel."""
+    (h, w), (height, width) = size, reference
+    return abs(w - h * width / height) <= 1 or abs(h - w * height / width) <= 1
+
+
+def _named(masks: Sequence[Path]) -> list[str]:
+    return [str(path) for path in masks]
