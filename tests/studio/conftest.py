@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,9 @@ from studio.engine import Engine
 from studio.library import Library
 from studio.render import Rendered
 from studio.take import Take
+from tests.fixtures.once import once
 from tests.forked import Nursery
+from tests.studio import talking
 
 ROOT = Path(__file__).parents[2]
 PROMPT = "a red boat drifting left over the sea at sunset"
@@ -35,6 +38,20 @@ def engine() -> Engine:
 
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
+    with Library(tmp_path / "library") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def spoken(tmp_path_factory, engine: Engine) -> Path:
+    """What `tests.studio.talking.build` makes; read-only."""
+    return once(tmp_path_factory, "spoken", lambda folder: talking.build(folder, engine))
+
+
+@pytest.fixture
+def talking_library(spoken: Path, tmp_path: Path) -> Iterator[Library]:
+    """A copy of that library, with the take of three segments."""
+    shutil.copytree(spoken / "library", tmp_path / "library")
     with Library(tmp_path / "library") as opened:
         yield opened
 

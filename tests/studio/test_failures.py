@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -33,17 +35,26 @@ def no_space(*args: object, **kwargs: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def inject(stage: str, monkeypatch: pytest.MonkeyPatch, engine: Engine, failure=broken) -> None:
+def inject(
+    stage: str,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine,
+    failure: Callable[..., None] = broken,
+    model: str = "starter",
+) -> None:
     """Makes `stage` of the next render fail."""
-    pipeline = engine.pipeline("starter")
+    pipeline, parts = engine.pipeline(model), {"denoise": "transformer", "decode": "vae"}
     if stage == "encode":
         monkeypatch.setattr(pipeline, "encode", failure)
-    elif stage == "denoise":
-        pipeline.load_denoiser()
-        monkeypatch.setattr(pipeline._components["transformer"], "forward", failure)
-    elif stage == "decode":
-        pipeline.load_denoiser()
-        monkeypatch.setattr(pipeline._components["vae"], "decode", failure)
+    elif stage in parts:
+        load = pipeline.load_denoiser
+
+        def load_and_break(recipe=None):
+            load(recipe)
+            method = "forward" if stage == "denoise" else "decode"
+            monkeypatch.setattr(pipeline._components[parts[stage]], method, failure)
+
+        monkeypatch.setattr(pipeline, "load_denoiser", load_and_break)
     elif stage == "write":
         monkeypatch.setattr(media, "write_segment", failure)
     elif stage == "join":
@@ -207,12 +218,11 @@ def test_a_take_is_done_even_if_the_index_cannot_be_written(library, generate, m
         assert again.take("latest") == take
 
 
-def test_twenty_kills_lose_nothing(library, generate):
-    """SIGKILL at twenty random moments of a run. See crash.py beside this file."""
-    before = generate([1], segments=2).take
-    frames = frames_of(library, before)
+def kill_often(library: Library, kills: int, model: str, given: Mapping[str, object]) -> None:
+    """Runs crash.py, which looks at what is left after each kill, and looks once more."""
+    words = [str(library.folder), str(kills), model, json.dumps(given)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.studio.crash", str(library.folder)],
+        [sys.executable, "-m", "tests.studio.crash", *words],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -220,11 +230,20 @@ def test_twenty_kills_lose_nothing(library, generate):
         timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "20 kills" in done.stdout
+    assert f"{kills} kills" in done.stdout
     with Library(library.folder) as again:
         assert list(again.store.verify()) == []
-        assert (frames_of(again, before) == frames).all()
         assert not [path for path in again.store.staging.iterdir() if path.is_dir()]
+
+
+def test_twenty_kills_lose_nothing(library, generate):
+    """SIGKILL at twenty random moments of a run. See crash.py beside this file."""
+    before = generate([1], segments=2).take
+    frames = frames_of(library, before)
+    given = {"prompt": "a white balloon over green hills at noon", "segments": 4, "steps": 6}
+    kill_often(library, 20, "starter", given)
+    with Library(library.folder) as again:
+        assert (frames_of(again, before) == frames).all()
 
 
 def test_sigint_ends_a_command_with_130_and_a_kept_segment(library):

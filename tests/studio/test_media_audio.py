@@ -29,7 +29,7 @@ def write_tone(path: Path, seconds: float, hertz: float, rate: int = 16_000) -> 
 
 def read_sound(path: Path) -> np.ndarray:
     """Sound of a file, float `[n]` at 48 kHz, as a player would hear it."""
-    out = np.zeros(1 << 22, np.uint8)
+    out = np.zeros(1 << 23, np.uint8)
     arguments = ["-i", ffmpeg.url(path), "-map", "0:a:0", "-ac", "1", "-ar", "48000"]
     count = ffmpeg.run([*arguments, "-f", "s16le", "pipe:1"], "no sound", into=out)
     return out[:count].view("<i2") / 32768
