@@ -1,5 +1,5 @@
-"""Pictures, voices and LoRAs that people give: whether they are what they should be, and the
-library's own copies of them."""
+"""Pictures, videos, voices and LoRAs that people give: whether they are what they should be, and
+the library's own copies of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from pipelines.errors import BadInput
+from pipelines.film import film_ending, look
 from pipelines.safetensors_header import safetensors_problem
 from studio import media
 from studio.library import Library
 from studio.media import MediaError
 from studio.recipe import INPUT_FILES
 
+MAY_MOVE = frozenset({"image"})
+"""Fields for a picture that some models take a video for; the others refuse it."""
 LEAST_SIDE = 16
 MOST_PIXELS = 100_000_000
 PICTURES = {
@@ -46,7 +49,20 @@ TYPES = {
     ".aac": "audio/aac",
     ".webm": "audio/webm",
 }
-"""How an adopted file is served. Nothing that a browser would run is among them."""
+"""How an adopted picture or sound is served. Nothing that a browser would run is among them."""
+
+VIDEOS = {
+    ".mp4": "video/mp4",
+    ".m4v": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+    ".mkv": "video/x-matroska",
+    ".avi": "video/x-msvideo",
+    ".ogv": "video/ogg",
+    ".mpg": "video/mpeg",
+    ".flv": "video/x-flv",
+}
+"""How an adopted video is served, which stands where a picture may."""
 
 SOUNDS = (
     (rb"RIFF.{4}WAVE", ".wav"),
@@ -65,8 +81,9 @@ def adopt(library: Library, field: str, path: Path, name: str) -> Path:
     """The library's copy of a file for a recipe field that names files. `name` is what the person
     calls it. Raises BadInput, whose field is that one, if it is not what the field holds."""
     kind = INPUT_FILES[field]
+    check = _picture_or_video if field in MAY_MOVE else _ENDINGS[kind]
     try:
-        ending = _ENDINGS[kind](path, name)
+        ending = check(path, name)
     except BadInput as error:
         raise BadInput(field, error.value, error.fix) from None
     # The copy ends as its content does, whatever the name says.
@@ -79,7 +96,21 @@ def served_as(file: str) -> str | None:
     """The content type of an adopted file by its name; None for any other file of an entry."""
     stem, _, ending = file.partition(".")
     kind = TYPES.get(f".{ending}", "")
+    if stem == "image" and f".{ending}" in VIDEOS:
+        return VIDEOS[f".{ending}"]
     return kind if kind.startswith(f"{stem}/") and stem in ("image", "audio") else None
+
+
+def _picture_or_video(path: Path, name: str) -> str:
+    """The ending for a picture, or for a video that is there to its end."""
+    ending = film_ending(path)
+    if ending is None:
+        return _picture(path, name)
+    try:
+        look(path)
+    except BadInput as error:
+        raise BadInput("image", name, error.fix) from None
+    return ending
 
 
 def _picture(path: Path, name: str) -> str:

@@ -24,6 +24,7 @@ from studio.samples import take_sample
 
 MOST_RESULT_BYTES = 2_000_000_000
 MOST_INPUT_BYTES = 200_000_000
+MOST_VIDEO_BYTES = 1_000_000_000
 MOST_LORA_BYTES = 4_000_000_000
 
 _KEY = re.compile(r"[0-9a-f]{16,64}")
@@ -52,7 +53,8 @@ def routes(studio: Studio) -> APIRouter:
         that may be large has to name its field in the query."""
         with library.store.stage() as staging:
             path = staging.file("upload")
-            most = MOST_LORA_BYTES if kind == "loras" else MOST_INPUT_BYTES
+            large = {"loras": MOST_LORA_BYTES} | dict.fromkeys(inputs.MAY_MOVE, MOST_VIDEO_BYTES)
+            most = large.get(kind, MOST_INPUT_BYTES)
             form = await receive(request, path, most)
             field = form.fields.get("kind") or kind
             if field not in INPUT_FILES:
