@@ -40,7 +40,7 @@ SHOWN: Mapping[str, Shown] = {
     "masks": Shown(
         "Masks",
         "inputs",
-        "In place of faces: a picture for each voice, white where that person is, else black.",
+        "In place of faces, one for each voice in their order: white where that person is.",
     ),
     "segments": Shown("Segments", "main", "Made one after another, each going on from the last."),
     "width": Shown("Width", "size", "In pixels."),

@@ -9,7 +9,11 @@ import { toast } from "./toasts.js";
 const MOST_BYTES = 2_000_000_000;
 const RESULT = /\.(mp4|png)$/i;
 const SOUND = /\.(wav|mp3|flac|ogg|opus|m4a|aac)$/i;
-const NAMES = { image: "picture", audio: "voice" };
+const NAMES = {
+  image: "picture", last_image: "last picture", references: "further pictures",
+  audio: "voice", audio_2: "second voice", masks: "masks", loras: "LoRA",
+};
+const SEVERAL = ["references", "masks"];
 
 export function mountDrop(element) {
   const veil = h(
@@ -54,9 +58,9 @@ export function mountDrop(element) {
 // True if the file was of use.
 export async function openFile(file) {
   if (SOUND.test(file.name) || file.type.startsWith("audio/")) return give("audio", file, "is no result");
-  const isPicture = file.type.startsWith("image/");
+  const isSeen = /^(image|video)\//.test(file.type);
   if (!RESULT.test(file.name)) {
-    return isPicture ? give("image", file, "is no result") : no(`${file.name} is no result: open an mp4 or a png that was made here.`);
+    return isSeen ? give("image", file, "is no result") : no(`${file.name} is no result: open an mp4 or a png that was made here.`);
   }
   if (file.size > MOST_BYTES) return no(`${file.name} is too large to be a result.`);
   const form = new FormData();
@@ -67,7 +71,7 @@ export async function openFile(file) {
   } catch (error) {
     if (error.status !== 422) return no(error.message);
     const none = error.fix?.startsWith("It holds no recipe");
-    return none && isPicture ? give("image", file, "holds no recipe of Retake") : no(`${file.name}: ${error.fix ?? error.message}`);
+    return none && isSeen ? give("image", file, "holds no recipe of Retake") : no(`${file.name}: ${error.fix ?? error.message}`);
   }
   return told.take ? showTake(told) : bringBack(file.name, told);
 }
@@ -88,7 +92,10 @@ function bringBack(name, told) {
   const seeds = told.seeds.length === 1 ? "seed" : `${told.seeds.length} seeds`;
   const words = [`Back from ${name}: the recipe and its ${seeds}.`];
   if (told.chapters.length > 1) words.push(`From segment ${told.chapters[1].first + 1} on it had another recipe, which is not in the rail.`);
-  for (const field of told.lost) words.push(`Its ${NAMES[field]} is not in this library: choose it again.`);
+  for (const field of told.lost) {
+    const again = SEVERAL.includes(field) ? "are not in this library: choose them again" : "is not in this library: choose it again";
+    words.push(`Its ${NAMES[field]} ${again}.`);
+  }
   if (!told.model_problem) toast(words.join(" "));
   else {
     words.push(`Its model ${told.recipe.model} cannot be used here.`);
@@ -97,13 +104,15 @@ function bringBack(name, told) {
   return true;
 }
 
-// A file that is no result may still be what the model starts from.
+// A file that is no result may still be what the model starts from; a video is that of one that takes
+// a voice.
 async function give(kind, file, otherwise) {
   const id = run("draftRecipe")?.model;
   const known = await get("/api/models").catch(() => []);
   const model = known.find((one) => one.id === id);
-  if (!model?.[`takes_${kind}`] || !commands.setInput) {
-    return no(`${file.name} ${otherwise}${model ? `, and ${model.name} takes no ${NAMES[kind]}` : ""}.`);
+  const isVideo = kind === "image" && file.type.startsWith("video/");
+  if (!model?.[`takes_${kind}`] || (isVideo && !model.takes_audio) || !commands.setInput) {
+    return no(`${file.name} ${otherwise}${model ? `, and ${model.name} takes no ${isVideo ? "video" : NAMES[kind]}` : ""}.`);
   }
   await run("setInput", kind, file);
   return true;

@@ -2,7 +2,7 @@
 import { commands, run } from "./commands.js";
 import { arrange, button, h, setText } from "./dom.js";
 import { changedFields, changes, changesReady, ChangesNote } from "./recipe_changes.js";
-import { checked } from "./recipe_check.js";
+import { checked, counts } from "./recipe_check.js";
 import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted, WRITTEN } from "./recipe_draft.js";
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
 import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
@@ -131,7 +131,7 @@ class Rail {
     const model = modelOf(draft.model);
     const faults = this.order.faults();
     const seen = (list) => list.filter((one) => reads(model, fieldOf(one.name)));
-    const inputs = seen(this.inputs);
+    const inputs = this.inputs.filter((one) => counts(fieldOf(one.name)));
     const more = seen(this.more);
     const parts = [this.model, this.prompt, this.negative, ...inputs, this.segments, this.seed, ...more];
     for (const part of parts) part.draw(faults[part.name]);

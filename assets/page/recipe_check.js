@@ -23,8 +23,13 @@ export function limits(field) {
   return most ? `${field.min}–${most}.` : `At least ${field.min}.`;
 }
 
-// Whether a field makes a difference as the draft stands, so that it is shown and sent.
+// Of two persons; with one voice there is nothing to tell apart.
+const OF_TWO = ["faces", "masks"];
+
+// Whether a field makes a difference as the draft stands, so that it is shown and sent. What was
+// given is, whether it does or not.
 export function counts(field) {
+  if (OF_TWO.includes(field.name) && !draft.recipe.audio_2 && !draft.recipe[field.name]?.length) return false;
   return reads(modelOf(draft.model), field) && (!field.modes || field.modes.includes(valueOf("flowcache")));
 }
 

@@ -7,7 +7,7 @@ import { changed, store } from "./store.js";
 import { toast } from "./toasts.js";
 
 // No settings of the model: they stay when another is chosen.
-export const WRITTEN = ["prompt", "negative_prompt", "image", "last_image", "references", "audio", "audio_2", "faces"];
+export const WRITTEN = ["prompt", "negative_prompt", "image", "last_image", "references", "audio", "audio_2", "faces", "masks"];
 const SAVE_MS = 500;
 const AGAIN_MS = 2000;
 const TYPING_MS = 1500;

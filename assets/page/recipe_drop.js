@@ -1,7 +1,7 @@
 // What every field for files shares: a place to drop them or choose them, what they came to, and what
 // is wrong with them.
 import { arrange, h, setText } from "./dom.js";
-import { ACCEPTS, setInput } from "./recipe_inputs.js";
+import { acceptsOf, setInput } from "./recipe_inputs.js";
 
 export class DropField {
   // `several` files may be given at once. A subclass says what is there (`there()`, elements to show
@@ -13,7 +13,7 @@ export class DropField {
     this.refused = null;
     const ids = { control: `recipe-${field.name}`, hint: `recipe-${field.name}-hint`, fault: `recipe-${field.name}-fault` };
     this.control = h("input", {
-      type: "file", id: ids.control, class: "visually-hidden recipe-file", accept: ACCEPTS[field.name], multiple: several,
+      type: "file", id: ids.control, class: "visually-hidden recipe-file", multiple: several,
       "aria-label": field.label, "aria-describedby": `${ids.fault} ${ids.hint}`,
       onchange: () => {
         this.give([...this.control.files]);
@@ -24,6 +24,7 @@ export class DropField {
     this.zone = h("label", { class: "recipe-drop", for: ids.control }, this.words);
     this.fault = h("div", { class: "recipe-fault", id: ids.fault });
     this.box = h("div", { class: "recipe-drop-box" });
+    this.hintLine = h("div", { class: "hint", id: ids.hint });
     this.element = h(
       "div",
       {
@@ -35,8 +36,12 @@ export class DropField {
       this.control,
       this.box,
       this.fault,
-      h("div", { class: "hint", id: ids.hint }, field.hint),
+      this.hintLine,
     );
+  }
+
+  hint() {
+    return this.field.hint;
   }
 
   over(event) {
@@ -73,6 +78,8 @@ export class DropField {
   }
 
   draw(fault) {
+    this.control.accept = acceptsOf(this.name);
+    setText(this.hintLine, this.hint());
     const there = this.there();
     arrange(this.box, [...there, this.zone]);
     this.zone.classList.toggle("again", there.length > 0);

@@ -4,7 +4,7 @@ import { parsed } from "./recipe_check.js";
 import { draft, setField } from "./recipe_draft.js";
 import { DropField } from "./recipe_drop.js";
 import { modelOf } from "./recipe_facts.js";
-import { listOf, mediaOf, nameOf } from "./recipe_inputs.js";
+import { listOf, mediaOf, nameOf, takesVideo } from "./recipe_inputs.js";
 
 const STRENGTH = { kind: "number" };
 const MOST_STRENGTH = 10;
@@ -20,7 +20,12 @@ export class InputField extends DropField {
   }
 
   asks(isThere) {
-    return isThere ? "Another one" : `Drop a ${this.field.label.toLowerCase()} here, or choose one`;
+    const what = takesVideo(this.name) ? "picture or a video" : this.field.label.toLowerCase();
+    return isThere ? "Another one" : `Drop a ${what} here, or choose one`;
+  }
+
+  hint() {
+    return takesVideo(this.name) ? "A picture, or a video: each segment then starts from what is seen in it at that time." : super.hint();
   }
 
   there() {

@@ -32,11 +32,29 @@ export async function setInput(name, file) {
 }
 
 export const listOf = (name) => draft.recipe[name] ?? [];
-export const ACCEPTS = { image: "image/*", last_image: "image/*", references: "image/*", audio: "audio/*", audio_2: "audio/*", loras: ".safetensors" };
+const ACCEPTS = { audio: "audio/*", audio_2: "audio/*", loras: ".safetensors" };
+const VIDEO = /\.(mp4|m4v|mov|webm|mkv|avi|ogv|mpg|flv)$/i;
 const isSound = (name) => name.startsWith("audio");
 
-// A picture or a voice of the library, to be seen or heard.
+// Whether the chosen model takes a video where others take a picture.
+export const takesVideo = (name) => name === "image" && Boolean(modelOf(draft.model)?.takes_audio);
+export const acceptsOf = (name) => ACCEPTS[name] ?? (takesVideo(name) ? "image/*,video/*" : "image/*");
+
+// A picture, a video or a voice of the library, to be seen or heard.
 export function mediaOf(name, path) {
+  if (!isSound(name) && VIDEO.test(path)) return videoOf(path);
   if (isSound(name)) return h("audio", { src: urlOf(path), controls: true, preload: "metadata", class: "recipe-player" });
   return h("img", { src: urlOf(path), alt: `The picture ${nameOf(path)}`, class: "recipe-thumb" });
+}
+
+// Its first picture; it plays while it is pointed at. A browser cannot show every kind.
+function videoOf(path) {
+  const video = h("video", {
+    src: urlOf(path), class: "recipe-thumb", "aria-label": `The video ${nameOf(path)}`, playsinline: true, loop: true, preload: "metadata",
+    onerror: () => video.replaceWith(h("span", { class: "recipe-thumb recipe-unseen" }, "Video")),
+    onpointerenter: () => video.play().catch(() => {}),
+    onpointerleave: () => video.pause(),
+  });
+  video.muted = true;
+  return video;
 }

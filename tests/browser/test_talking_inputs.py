@@ -1,0 +1,148 @@
+"""The page with a video as reference and with masks: given, kept, made from, and brought back."""
+
+from __future__ import annotations
+
+import base64
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from studio.library import Library
+from tests.browser.conftest import PHONE, RENDER_MS, OpenPage, Server, tiles
+from tests.fixtures.films import ffmpeg, write_film
+from tests.fixtures.voices import hum, write_wav
+from tests.studio.conftest import ROOT
+
+FACES = ROOT / "assets" / "talking" / "faces.png"
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory) -> dict[str, Path | list[Path]]:
+    """A film of two faces, as browsers show it, a mask and a voice for each of them."""
+    folder = tmp_path_factory.mktemp("given")
+    with Image.open(FACES) as image:
+        picture = np.asarray(image.convert("RGB"))
+    plain = write_film(folder / "plain.mkv", [np.roll(picture, n, axis=1) for n in range(40)])
+    film = folder / "two people.mp4"
+    ffmpeg("-i", str(plain), "-pix_fmt", "yuv420p", str(film))
+    half, masks = picture.shape[1] // 2, []
+    for name, columns in (("left", slice(0, half)), ("right", slice(half, None))):
+        mask = np.zeros(picture.shape[:2], np.uint8)
+        mask[:, columns] = 255
+        masks.append(folder / f"{name}.png")
+        Image.fromarray(mask).save(masks[-1])
+    voices = [write_wav(folder / f"{n}.wav", hum(40 / 25, pitch=150 + 50 * n)) for n in (1, 2)]
+    return {"Picture": film, "Voice": voices[0], "Second voice": voices[1], "Masks": masks}
+
+
+def rail(page: Page):
+    return page.locator("#recipe")
+
+
+def give(page: Page, files: dict[str, Path | list[Path]]) -> None:
+    rail(page).get_by_label("Model", exact=True).select_option("talking")
+    for label, file in files.items():
+        rail(page).get_by_label(label, exact=True).set_input_files(file)
+
+
+def drop(page: Page, data: bytes, name: str) -> None:
+    """A video, onto the middle of the page."""
+    page.evaluate(
+        """([base64, name]) => {
+          const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File([bytes], name, { type: "video/mp4" }));
+          const how = { dataTransfer, bubbles: true, cancelable: true };
+          for (const kind of ["dragenter", "dragover", "drop"]) {
+            document.querySelector("#stage").dispatchEvent(new DragEvent(kind, how));
+          }
+        }""",
+        [base64.b64encode(data).decode(), name],
+    )
+
+
+def part(page: Page, field: str):
+    return rail(page).locator(f'[data-field="{field}"]')
+
+
+def shows_all(page: Page) -> None:
+    expect(part(page, "image").locator("video")).to_be_visible()
+    page.wait_for_function("document.querySelector('video.recipe-thumb').videoWidth === 384")
+    assert page.evaluate("document.querySelector('video.recipe-thumb').muted")
+    expect(part(page, "masks").locator("li")).to_have_count(2)
+    expect(part(page, "masks").locator("img")).to_have_count(2)
+
+
+def test_a_video_and_masks_are_shown_kept_rendered_and_brought_back(
+    server: Server, open_page: OpenPage, given, tmp_path
+):
+    page = open_page(server.address)
+    give(page, given)
+    shows_all(page)
+    rail(page).get_by_text("More settings").click()
+    rail(page).get_by_label("Steps", exact=True).fill("1")
+    page.wait_for_timeout(900)
+    page.reload()
+    shows_all(page)
+
+    rail(page).get_by_role("button", name="Generate 2 segments").click()
+    expect(page.locator("#stage video")).to_be_visible(timeout=RENDER_MS)
+    with Library(server.library) as library:
+        until = time.monotonic() + RENDER_MS / 1000
+        while not (takes := list(library.takes())) and time.monotonic() < until:
+            page.wait_for_timeout(200)
+        (take,) = takes
+        assert take.recipe.image.read_bytes() == given["Picture"].read_bytes()
+        assert [m.read_bytes() for m in take.recipe.masks] == [
+            path.read_bytes() for path in given["Masks"]
+        ]
+        result = tmp_path / "result.mp4"
+        result.write_bytes(library.result(take).read_bytes())
+
+    page.reload()
+    expect(tiles(page)).to_have_count(2)
+    shows_all(page)
+    # To somebody who has none of it.
+    other = open_page(server.address)
+    drop(other, result.read_bytes(), "result.mp4")
+    expect(other.get_by_test_id("toast").last).to_contain_text("Opened its session")
+    expect(tiles(other)).to_have_count(2)
+    shows_all(other)
+
+
+def test_faces_and_masks_are_there_for_two_voices(server: Server, open_page: OpenPage, given):
+    page = open_page(server.address, size=PHONE)
+    give(page, {})
+    for field in ("faces", "masks"):
+        expect(part(page, field)).to_have_count(0)
+    give(page, given)
+    shows_all(page)
+    expect(part(page, "faces")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    # Given as they are, they stay to be seen, with what is wrong.
+    part(page, "audio_2").get_by_role("button", name="Remove the second voice").click()
+    expect(part(page, "faces")).to_have_count(0)
+    expect(part(page, "masks").locator(".recipe-fault")).to_contain_text("one voice leave them out")
+
+
+def test_a_video_is_offered_only_to_models_that_take_one(
+    server: Server, open_page: OpenPage, given
+):
+    page = open_page(server.address, away=True)
+    give(page, {})
+    control = rail(page).get_by_label("Picture", exact=True)
+    expect(control).to_have_attribute("accept", "image/*,video/*")
+    expect(part(page, "image")).to_contain_text("Drop a picture or a video here")
+    expect(rail(page).get_by_label("Voice", exact=True)).to_have_attribute("accept", "audio/*")
+
+    film = given["Picture"].read_bytes()
+    drop(page, film, "me.mp4")
+    expect(part(page, "image").locator("video")).to_be_visible()
+    expect(part(page, "image")).to_contain_text("me.mp4")
+    rail(page).get_by_label("Model", exact=True).select_option("starter")
+    drop(page, film, "me.mp4")
+    expect(page.get_by_test_id("toast").last).to_contain_text("takes no video")
