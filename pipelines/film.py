@@ -44,7 +44,7 @@ that name other files and texts that it draws: those are not let through."""
 SAVE = "save it anew, as mp4"
 _SCALED = "flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact"
 _SIZE = re.compile(r"sar:(\d+)/(\d+) s:(\d+)x(\d+)")
-_START = re.compile(r"\] n: *\d+ pts: *(\S+) pts_time:")
+_START = re.compile(r"\] n: *\d+ pts: *(-?\d+) pts_time:")
 _TICK = re.compile(r"config in time_base: (\d+)/(\d+)")
 _DURATION = re.compile(r"Duration: (\d+):(\d+):(\d+(?:\.\d+)?)")
 _BASE = re.compile(r"#tb 0: (\d+)/(\d+)")
@@ -86,9 +86,9 @@ def pictures_at(
     from PIL import Image
 
     film = look(path, field)
-    starts = _starts(path, film, float(times[-1]), field)
-    at = [max(0, bisect.bisect_right(starts, time + EARLY) - 1) for time in times]
-    chosen = sorted(set(at))
+    ticks, tick = _ticks(path, film, float(times[-1]), field)
+    at = [max(0, bisect.bisect_right(ticks, (time + EARLY) / tick) - 1) for time in times]
+    chosen = [ticks[number] for number in sorted(set(at))]
     process = _ffmpeg(
         path,
         *("-map", "0:V:0", "-vf", f"{_selected(chosen)},{_whole(film)},format=rgba"),
@@ -101,7 +101,8 @@ def pictures_at(
             if number != before:
                 pixels = process.stdout.read(film.width * film.height * 4)
                 if len(pixels) < film.width * film.height * 4:
-                    fix = f"The picture at {float(starts[number]):.2f} s cannot be read; {SAVE}."
+                    where = float(ticks[number] * tick)
+                    fix = f"The picture at {where:.2f} s cannot be read; {SAVE}."
                     raise BadInput(field, str(path), fix)
                 picture = Image.frombytes("RGBA", (film.width, film.height), pixels)
             yield picture
@@ -139,24 +140,25 @@ def _look(path: Path, field: str, state: tuple[int, int]) -> Film:
     return Film(width, height, seconds)
 
 
-def _starts(path: Path, film: Film, last: float, field: str) -> list[Fraction]:
-    """When each picture begins, up to that which is seen at `last` and a little further."""
+def _ticks(path: Path, film: Film, last: float, field: str) -> tuple[list[int], Fraction]:
+    """When each picture begins, up to that which is seen at `last` and a little further, in ticks;
+    and the seconds of a tick. A picture that comes out of order is none of them."""
     until = ("-t", f"{last + 1:.3f}")
     process = _ffmpeg(
         path, *("-map", "0:V:0", "-vf", "showinfo=checksum=0", *until, "-f", "null", "-")
     )
     said = process.communicate()[1].decode("utf-8", "replace")
-    tick = _TICK.search(said)
-    starts: list[Fraction] = []
-    for found in _START.findall(said):
-        # One without a time of its own comes with the one before it.
-        time = int(found) if found.lstrip("-").isdigit() else 0
-        starts.append(max([time * Fraction(int(tick[1]), int(tick[2])), *starts[-1:]]))
-    reached = float(starts[-1]) if starts else 0.0
-    if not starts or (_faults(said) and reached + 1 < WHOLE * min(last, film.seconds)):
+    ticks: list[int] = []
+    for found in map(int, _START.findall(said)):
+        if not ticks or found > ticks[-1]:
+            ticks.append(found)
+    unit = _TICK.search(said)
+    tick = Fraction(int(unit[1]), int(unit[2])) if unit else Fraction(1)
+    reached = float(ticks[-1] * tick) if ticks else 0.0
+    if not ticks or (_faults(said) and reached + 1 < WHOLE * min(last, film.seconds)):
         fix = f"The video is damaged: it can be seen only up to {reached:.1f} s; {SAVE}."
         raise BadInput(field, str(path), fix)
-    return starts
+    return ticks, tick
 
 
 def _ffmpeg(path: Path, *outputs: str, level: str = "level+info") -> subprocess.Popen:
@@ -172,16 +174,18 @@ def _ffmpeg(path: Path, *outputs: str, level: str = "level+info") -> subprocess.
     )
 
 
-def _selected(numbers: Sequence[int]) -> str:
-    return f"select='{_any_of(numbers)}'"
+def _selected(ticks: Sequence[int]) -> str:
+    """By time, since ffmpeg counts anew where the size of the pictures changes; each once."""
+    once = "(isnan(prev_selected_pts)+gt(pts,prev_selected_pts))"
+    return f"select='{_any_of(ticks)}*{once}'"
 
 
-def _any_of(numbers: Sequence[int]) -> str:
+def _any_of(ticks: Sequence[int]) -> str:
     """In pairs of pairs: ffmpeg reads no sum of more than a hundred."""
-    if len(numbers) == 1:
-        return f"eq(n,{numbers[0]})"
-    half = len(numbers) // 2
-    return f"({_any_of(numbers[:half])}+{_any_of(numbers[half:])})"
+    if len(ticks) == 1:
+        return f"eq(pts,{ticks[0]})"
+    half = len(ticks) // 2
+    return f"({_any_of(ticks[:half])}+{_any_of(ticks[half:])})"
 
 
 def _whole(film: Film) -> str:

@@ -86,6 +86,38 @@ def test_pixels_that_are_not_square_are_made_so(tmp_path):
     assert picture.size == (80, 40)
 
 
+def test_a_video_whose_size_changes_is_read_in_that_of_its_beginning(tmp_path):
+    """As those of screens and calls do."""
+    streams = []
+    for height, width, colour, begins in ((40, 60, 50, "0"), (80, 120, 200, "0.4")):
+        pictures = np.full((10, height, width, 3), colour, np.uint8)
+        part = write_film(tmp_path / f"{width}.mp4", pictures, "25", "-bf", "0")
+        stream = tmp_path / f"{width}.ts"
+        ffmpeg("-i", str(part), "-c", "copy", "-output_ts_offset", begins, str(stream))
+        streams.append(stream.read_bytes())
+    (tmp_path / "both.ts").write_bytes(b"".join(streams))
+    path = tmp_path / "both.mkv"
+    ffmpeg("-i", str(tmp_path / "both.ts"), "-c", "copy", str(path))
+    times = [Fraction(n, 25) for n in (0, 9, 10, 15, 19)]
+    found = list(read_references(path, times))
+    assert {picture.size for picture in found} == {(60, 40)}
+    assert [round(np.asarray(one).mean()) for one in found] == [50, 50, 200, 200, 200]
+
+
+def test_a_video_with_faults_inside_gives_its_pictures_or_is_refused_in_words(tmp_path):
+    path = write_film(tmp_path / "film.mp4", numbered(50))
+    data = bytearray(path.read_bytes())
+    third = len(data) // 3
+    data[third : 2 * third] = bytes(third)
+    path.write_bytes(data)
+    try:
+        found = seen(path, [Fraction(n, 25) for n in (0, 25, 49)])
+    except BadInput as error:
+        assert error.field == "image" and "save it anew" in error.fix
+    else:
+        assert len(found) == 3 and found[0] == 0
+
+
 def test_odd_sizes_are_read_and_transparency_is_white(tmp_path):
     pictures = numbered(3, 33, 47)
     path = write_film(tmp_path / "odd.mov", pictures)
