@@ -106,6 +106,15 @@ class Checkpoint:
         stats = [(path.name, path.stat()) for path in files if path.is_file()]
         return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
+    def content(self, component: str, weights: str = "full") -> Any:
+        """What a key hashes for a component that is held in these weights: paths. A GGUF file
+        counts where it is used, and nowhere else."""
+        folder = self.folder / component
+        files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        if weights == "gguf":
+            return {p.name: p for p in files if p.suffix == ".gguf" or p.name == "config.json"}
+        return {path.name: path for path in files if path.suffix != ".gguf"}
+
     def check(self, components: Iterable[str] | None = None) -> None:
         """Raises BadInput naming the first component that is missing, broken or cut short."""
         for component in self.components if components is None else components:

@@ -107,7 +107,7 @@ def as_damage(checkpoint: Checkpoint, name: str, error: Exception) -> Exception:
     if isinstance(error, BadInput) or _is_out_of_memory(error):
         return error
     first_line = str(error).strip().split("\n")[0]
-    return checkpoint.damage(name, f"cannot be loaded: {first_line}")
+    return checkpoint.damage(name, f"cannot be loaded: {first_line.rstrip('.')}")
 
 
 def _load_model(

@@ -7,7 +7,7 @@ from what is free now.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
@@ -28,12 +28,9 @@ OFFLOADS: Mapping[str, tuple[str, ...]] = {
 """What works with what. Sequential offload takes the weights apart, and casts or quantised weights
 do not survive that; quantised weights cannot be moved group by group."""
 
-PACKAGES: Mapping[str, tuple[str, ...]] = {
-    "int8": ("bitsandbytes", "torchao"),
-    "nf4": ("bitsandbytes",),
-    "gguf": ("gguf",),
-}
-"""What quantised weights take: one of these."""
+PACKAGES: Mapping[str, str] = {"int8": "torchao", "nf4": "bitsandbytes", "gguf": "gguf"}
+"""What quantised weights take. torchao and gguf compute anywhere; diffusers starts bitsandbytes on
+a GPU only."""
 
 IN_WORDS: Mapping[str, str] = {
     "none": "all of it stays on the GPU",
@@ -189,12 +186,12 @@ def _reason(machine: Machine, needs: Needs, weights: str, offload: str) -> str:
 
 
 def _check_weights(machine: Machine, needs: Needs, weights: str) -> None:
-    packages = PACKAGES.get(weights, ())
-    if packages and not set(packages) & machine.packages:
-        fix = f"It needs {' or '.join(packages)}: pip install {packages[0]}, or use fp8."
+    package = PACKAGES.get(weights)
+    if weights == "nf4" and not machine.gpu_total:
+        raise BadInput("weights", weights, "It needs a GPU; use full, fp8 or int8.")
+    if package and package not in machine.packages:
+        fix = f"It needs {package}: pip install {package}, or use fp8."
         raise BadInput("weights", weights, fix)
-    if weights in ("int8", "nf4") and not machine.gpu_total:
-        raise BadInput("weights", weights, "It needs a GPU; use full or fp8.")
     if weights == "gguf" and not needs.gguf:
         fix = "It needs one .gguf file in the folder of each transformer; use another one."
         raise BadInput("weights", weights, fix)
@@ -224,8 +221,7 @@ def this_machine(device: str) -> Machine:
 
 def installed() -> frozenset[str]:
     """The packages for quantised weights that are here."""
-    names: Collection[str] = {name for some in PACKAGES.values() for name in some}
-    return frozenset(name for name in names if find_spec(name))
+    return frozenset(name for name in PACKAGES.values() if find_spec(name))
 
 
 def _ram() -> tuple[int, int]:

@@ -159,8 +159,7 @@ class Checkpoint(checkpoint.Checkpoint):
             return [*self.base_files, self.audio_weights]
         return self.base.weight_files(component)
 
-    def content(self, component: str) -> Any:
-        """What a key hashes for a component: paths."""
+    def content(self, component: str, weights: str = "full") -> Any:
         if self.published and component == "transformer":
             shards = {path.name: path for path in self.base_files}
             config = self.base_config_file

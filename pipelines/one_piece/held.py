@@ -52,6 +52,7 @@ class Held(Opened):
 
         weights = self.holding(recipe).weights
         fields: Fields = {"weights": weights, **quantiser(weights)}
+        fields |= {name: self.checkpoint.content(name, weights) for name in self.transformers}
         return {**fields, **lora.key_fields(recipe.loras)}
 
     def tiled(self, recipe: Request) -> bool:

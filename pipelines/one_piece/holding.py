@@ -74,15 +74,7 @@ def load_transformer(
     folder, compute = checkpoint.folder / name, getattr(torch, dtype)
     try:
         if weights == "gguf":
-            from diffusers import GGUFQuantizationConfig
-
-            (file,) = folder.glob("*.gguf")
-            model = component.from_single_file(
-                str(file),
-                config=str(folder),
-                quantization_config=GGUFQuantizationConfig(compute_dtype=compute),
-                torch_dtype=compute,
-            )
+            model = _from_gguf(component, folder, compute)
         else:
             model = component.from_pretrained(
                 folder,
@@ -91,18 +83,31 @@ def load_transformer(
                 local_files_only=True,
             )
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
+        if "meta tensor" in str(error):
+            raise checkpoint.damage(name, "has not all of its weights") from error
         raise as_damage(checkpoint, name, error) from error
     return model.eval().requires_grad_(False).to(device)
+
+
+def _from_gguf(component: Any, folder: Path, compute: torch.dtype) -> torch.nn.Module:
+    from diffusers import GGUFQuantizationConfig
+
+    (file,) = folder.glob("*.gguf")
+    return component.from_single_file(
+        str(file),
+        config=str(folder),
+        quantization_config=GGUFQuantizationConfig(compute_dtype=compute),
+        torch_dtype=compute,
+    )
 
 
 def quantiser(weights: str) -> dict[str, str]:
     """The package that quantises, with its version: another one rounds otherwise."""
     from importlib.metadata import version
-    from importlib.util import find_spec
 
     from pipelines.memory import PACKAGES
 
-    package = next((name for name in PACKAGES.get(weights, ()) if find_spec(name)), None)
+    package = PACKAGES.get(weights)
     return {package: version(package)} if package else {}
 
 
@@ -115,13 +120,9 @@ def bytes_on_gpu(component: Any) -> int:
 
 
 def _quantization(weights: str, compute: torch.dtype) -> Any:
-    from importlib.util import find_spec
-
-    if find_spec("bitsandbytes"):
+    if weights == "nf4":
         from diffusers import BitsAndBytesConfig
 
-        if weights == "int8":
-            return BitsAndBytesConfig(load_in_8bit=True)
         return BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute
         )

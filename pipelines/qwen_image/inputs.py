@@ -90,7 +90,6 @@ def segment_inputs(
         "generation": GENERATION,
         "pipeline": checkpoint.index["_class_name"],
         **{name: getattr(recipe, name) for name in SEGMENT_FIELDS},
-        "transformer": folder / "transformer",
         "scheduler": folder / "scheduler",
         "vae": folder / "vae",
         "dtype": dtype,

@@ -93,7 +93,6 @@ def segment_inputs(
         "family": FAMILY,
         "generation": GENERATION,
         **{name: getattr(recipe, name) for name in SEGMENT_FIELDS},
-        "transformer": folder / "transformer",
         "scheduler": folder / "scheduler",
         "vae": folder / "vae",
         "dtype": dtype,
@@ -106,7 +105,6 @@ def segment_inputs(
         second = recipe.guidance_scale_2
         fields |= {
             "boundary_ratio": checkpoint.boundary,
-            "transformer_2": folder / "transformer_2",
             "guidance_scale_2": recipe.guidance_scale if second is None else second,
         }
     return fields

@@ -68,7 +68,7 @@ def test_large_pictures_are_decoded_in_tiles_where_the_gpu_is_small():
         (("fp8", "sequential"), "offload", "does not work with weights in fp8; use one of none"),
         (("nf4", "group"), "offload", "use one of none, model"),
         (("gguf", "auto"), "weights", "one .gguf file in the folder of each"),
-        (("int8", "auto"), "weights", "pip install bitsandbytes"),
+        (("int8", "auto"), "weights", "pip install torchao"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(wanted, field, words):
@@ -85,6 +85,10 @@ def test_only_what_is_possible_here_is_offered():
     assert ("fp8", "sequential") not in bare
     assert ("nf4", "model") in offered(machine(24, 64, packages=("bitsandbytes",)), FOURTEEN)
     assert offered(machine(0, 64), FOURTEEN) == [("full", "none"), ("fp8", "none")]
+    able = machine(0, 64, packages=("bitsandbytes", "torchao"))
+    assert ("int8", "none") in offered(able, FOURTEEN)
+    with pytest.raises(BadInput, match="needs a GPU"):
+        choose(able, FOURTEEN, "nf4")
     for weights, offload in bare:
         assert offload in OFFLOADS[weights]
         choose(machine(24, 64), FOURTEEN, weights, offload)
@@ -92,7 +96,7 @@ def test_only_what_is_possible_here_is_offered():
 
 def test_without_their_packages_quantised_weights_are_refused(recipe, wan):
     pipeline, recipe = wan
-    for weights in {"int8", "nf4"} - ({"int8", "nf4"} if installed() else set()):
+    for weights in {"int8", "nf4"} - ({"int8"} if "torchao" in installed() else set()):
         with pytest.raises(BadInput, match=r"pip install|needs a GPU"):
             pipeline.plan(recipe.but(weights=weights))
 
