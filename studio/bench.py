@@ -11,28 +11,21 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-import wave
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from pipelines import catalogue
-from pipelines.base import Pipeline, Task
-from pipelines.frames import Chain
 from studio import actions, media, software
 from studio.assemble import pictures_of
+from studio.bench_inputs import big_segments, fields_for
 from studio.engine import Engine
 from studio.events import Event, OnEvent, ignore
 from studio.library import Library
+from studio.recipe import Recipe
 from studio.render import Rendered
 
-ROUNDS, SEGMENTS = 3, 4
-BIG_WIDTH, BIG_HEIGHT, BIG_SEGMENTS = 832, 480, (81, 72, 72, 33)
-VOICE_RATE = 16_000
-PROMPT = "a red boat drifting left over the sea at sunset"
+ROUNDS = 3
 
 
 def reuse(
@@ -41,59 +34,94 @@ def reuse(
     steps: int | None = None,
     on_event: OnEvent = ignore,
     given: Mapping[str, Any] = MappingProxyType({}),
+    rounds: int = ROUNDS,
+    joins: bool = True,
 ) -> dict[str, Any]:
     """Seconds and ratios of a full take, an encoder-reuse take, a retake at each N and a repeat;
-    and of a join beside a re-encode of the same video. Medians over a few rounds. `given` are
-    recipe fields that replace the model's own. Raises BadInput as a render does."""
+    of each encoder by itself; and of a join beside a re-encode of the same video. Medians over so
+    many rounds. `given` are recipe fields that replace the model's own and its sample's; `joins`
+    leaves out the join, which takes a minute. Raises BadInput as a render does.
+
+    Two ideals stand beside a retake that keeps N of S segments: (S - N) / S, since every segment
+    denoises F frames, and by the frames that it adds, since the first one adds more and the last
+    one may add fewer.
+    """
     engine = Engine()
     pipeline = engine.pipeline(model)
     with tempfile.TemporaryDirectory(prefix="retake-bench-") as folder:
-        if segments is None:
-            segments = SEGMENTS if pipeline.capabilities.segment_reuse else 1
-        given = {
-            "prompt": PROMPT,
-            "segments": segments,
-            "steps": steps,
-            **_files(pipeline, Path(folder), _settings(model, given), segments),
-            **given,
-        }
+        asked = {**given, "segments": segments, "steps": steps}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        given = fields_for(model, pipeline, Path(folder), asked)
         with Library(Path(folder) / "warm") as library:
+            order = actions.order_take(library, engine, model, given, [0])
+            segments = len(order.seeds)
             fresh = [_fresh(library, model, given, on_event) for _ in range(2)]
-            cold = actions.generate(library, engine, model, given, [0], on_event=on_event)
-        rounds = [
+            encoders = _encoders(model, order.recipe)
+            cold = actions.fulfil(library, engine, order, on_event)
+        spent = [
             _round(Path(folder) / str(n), engine, model, given, segments, on_event)
-            for n in range(ROUNDS)
+            for n in range(rounds)
         ]
-        files = [taken.pop("files") for taken in rounds]
-        joins = []
-        if segments > 1:
-            big = _big_segments(Path(folder))
-            joins.append(_join_against_reencode(Path(folder), "this video", files[0]))
-            joins.append(_join_against_reencode(Path(folder), "large video", big))
+        files = [taken.pop("files") for taken in spent]
+        joined = []
+        if joins and segments > 1:
+            big = big_segments(Path(folder))
+            joined.append(_join_against_reencode(Path(folder), "this video", files[0], rounds))
+            joined.append(_join_against_reencode(Path(folder), "large video", big, rounds))
 
-    seconds = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
+    seconds = {name: statistics.median(one[name] for one in spent) for name in spent[0]}
     full, keep_0 = seconds["full take"], seconds["encoder reuse (keep 0)"]
-    ideal = {"full take": 1.0, "encoder reuse (keep 0)": 1.0, "repeat": 0.0}
-    ideal |= {f"retake, keep {n}": (segments - n) / segments for n in range(1, segments)}
+    frames = [0, *(part.frames[1] for part in cold.take.segments)]
     return {
         "model": model,
         "segments": segments,
+        "frames": frames[-1],
+        "fps": cold.take.recipe.fps,
         "steps": cold.take.recipe.steps,
-        "rounds": ROUNDS,
+        "rounds": rounds,
         "fresh": fresh,
+        "encoders": encoders,
         "takes": [
             {
                 "what": name,
-                "seconds": round(spent, 4),
-                "ratio": round(spent / full, 4),
-                "ratio_to_keep_0": round(spent / keep_0, 4),
-                "ideal": round(ideal[name], 4),
+                "seconds": round(seconds[name], 4),
+                "ratio": round(seconds[name] / full, 4),
+                "ratio_to_keep_0": round(seconds[name] / keep_0, 4),
+                "ideal": round((segments - kept) / segments, 4),
+                "ideal_by_frames": round(1 - frames[kept] / frames[-1], 4),
             }
-            for name, spent in seconds.items()
+            for name, kept in _kept(segments).items()
         ],
-        "joins": joins,
+        "joins": joined,
         "software": software.versions(),
     }
+
+
+def _kept(segments: int) -> dict[str, int]:
+    """What is measured, in this order, and how many segments each keeps."""
+    retakes = {f"retake, keep {n}": n for n in range(1, segments)}
+    return {"full take": 0, "encoder reuse (keep 0)": 0, **retakes, "repeat": segments}
+
+
+def _encoders(model: str, recipe: Recipe) -> list[dict[str, Any]]:
+    """Seconds that loading and encoding take for each part of what encoders put out. What was
+    loaded for the part before is not loaded again."""
+    pipeline, told = Engine().pipeline(model), []
+    for part in pipeline.encoder_inputs(recipe):
+        before, started = pipeline.loaded, time.perf_counter()
+        pipeline.load_encoders([part])
+        loaded = time.perf_counter()
+        pipeline.encode(recipe, [part])
+        told.append(
+            {
+                "part": part,
+                "load": round(loaded - started, 4),
+                "encode": round(time.perf_counter() - loaded, 4),
+                "loaded": sorted(pipeline.loaded - before),
+            }
+        )
+    pipeline.free_encoders()
+    return told
 
 
 def _fresh(
@@ -117,40 +145,6 @@ def _fresh(
     }
 
 
-def _settings(model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**catalogue.find(model).defaults, **given}
-
-
-def _files(
-    pipeline: Pipeline, folder: Path, settings: Mapping[str, Any], segments: int
-) -> dict[str, Path]:
-    """A picture, where the model makes nothing without one, and a voice for so many segments."""
-    tasks = set(pipeline.capabilities.tasks)
-    if {Task.T2I, Task.T2V} & tasks:
-        return {}
-    media.write_image(_picture(0), folder / "picture.png")
-    files = {"image": folder / "picture.png"}
-    if "last_image" in pipeline.capabilities.extras:
-        media.write_image(_picture(60), folder / "last.png")
-        files["last_image"] = folder / "last.png"
-    if Task.S2V in tasks:
-        chain = Chain(segments, settings["frames"], settings["overlap"])
-        files["audio"] = _voice(folder / "voice.wav", chain.total / settings["fps"])
-    return files
-
-
-def _voice(path: Path, seconds: float) -> Path:
-    """A hum that swells twice a second."""
-    time_ = np.arange(round(seconds * VOICE_RATE)) / VOICE_RATE
-    hum = np.sin(2 * np.pi * 180 * time_) * (0.6 + 0.4 * np.sin(4 * np.pi * time_))
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(VOICE_RATE)
-        file.writeframes((hum * 10_000).astype("<i2").tobytes())
-    return path
-
-
 def _round(
     folder: Path,
     engine: Engine,
@@ -172,8 +166,7 @@ def _round(
 
         spent: dict[str, Any] = {}
         spent["full take"], full = timed(generate)
-        for n in range(segments):
-            name = f"retake, keep {n}" if n else "encoder reuse (keep 0)"
+        for name, n in list(_kept(segments).items())[1:-1]:
             spent[name], _ = timed(
                 lambda n=n: actions.retake(
                     library, engine, full.take.id, n, [100 + n], on_event=on_event
@@ -188,30 +181,13 @@ def _round(
         return spent
 
 
-def _big_segments(folder: Path) -> list[Path]:
-    """A moving picture of a common size, 258 frames, as segment files."""
-    files, at = [], 0
-    for number, count in enumerate(BIG_SEGMENTS):
-        frames = np.stack([_picture(at + k) for k in range(count)])
-        files.append(folder / f"big-{number}.mp4")
-        media.write_segment(frames, files[-1], 16)
-        at += count
-    return files
-
-
-def _picture(number: int) -> np.ndarray:
-    """One of a row of pictures that move, uint8 `[H, W, 3]`."""
-    y, x = np.mgrid[0:BIG_HEIGHT, 0:BIG_WIDTH].astype(np.float32)
-    noise = np.random.default_rng(0).normal(0, 6, (BIG_HEIGHT, BIG_WIDTH, 3)).astype(np.float32)
-    wave = 110 + 90 * np.sin((x + 3 * number) / 40) * np.cos((y - number) / 30)
-    return np.clip(wave[..., None] + np.roll(noise, number, axis=1), 0, 255).astype(np.uint8)
-
-
-def _join_against_reencode(folder: Path, name: str, files: list[Path]) -> dict[str, Any]:
+def _join_against_reencode(
+    folder: Path, name: str, files: list[Path], rounds: int
+) -> dict[str, Any]:
     """Seconds to join segment files by stream copy, and to decode and encode the joined video."""
     joined, again = folder / "joined.mp4", folder / "again.mp4"
     joins, codings = [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         media.join(files, joined)
         joins.append(time.perf_counter() - started)
@@ -233,19 +209,23 @@ def _join_against_reencode(folder: Path, name: str, files: list[Path]) -> dict[s
 def table(told: dict[str, Any]) -> str:
     """The same for reading."""
     lines = [
-        f"{told['model']}, {told['segments']} segments, {told['steps']} steps, "
-        f"median of {told['rounds']}",
-        f"{'':<24}{'seconds':>9}{'to full':>9}{'to keep 0':>11}{'ideal':>9}",
+        f"{told['model']}, {told['segments']} segments, {told['frames']} frames, "
+        f"{told['steps']} steps, median of {told['rounds']}",
+        f"{'':<24}{'seconds':>9}{'to full':>9}{'to keep 0':>11}{'ideal':>9}{'by frames':>11}",
     ]
     lines += [
         f"{row['what']:<24}{row['seconds']:>9.3f}{row['ratio']:>9.3f}"
-        f"{row['ratio_to_keep_0']:>11.3f}{row['ideal']:>9.3f}"
+        f"{row['ratio_to_keep_0']:>11.3f}{row['ideal']:>9.3f}{row['ideal_by_frames']:>11.3f}"
         for row in told["takes"]
     ]
     lines += [
         f"with nothing in memory, encoder outputs {one['encoder']}: load {one['load']:.2f} s, "
         f"encode {one['encode']:.2f} s, in all {one['total']:.2f} s"
         for one in told["fresh"]
+    ]
+    lines += [
+        f"encoder of {one['part']}: load {one['load']:.2f} s, encode {one['encode']:.2f} s"
+        for one in told["encoders"]
     ]
     lines += [
         f"join of {j['frames']} frames {j['size'][0]}x{j['size'][1]}: "

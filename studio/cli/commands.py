@@ -251,7 +251,8 @@ def _bench(options: argparse.Namespace) -> Answer:
             return _bench_flowcache(options, progress)
         from studio import bench
 
-        told = bench.reuse(options.model, options.segments, options.steps, progress)
+        files = {name: getattr(options, name) for name in ("image", "audio")}
+        told = bench.reuse(options.model, options.segments, options.steps, progress, files)
     return told, bench.table(told), 0
 
 

@@ -283,6 +283,9 @@ def _bench(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--steps", type=_number("steps", int), metavar="K")
     reuse = parser.add_argument_group("reuse")
     reuse.add_argument("--segments", type=_number("segments", int), metavar="S")
+    sample = "for models that take one; default: the model's own sample"
+    reuse.add_argument("--image", type=Path, metavar="FILE", help=f"picture, {sample}")
+    reuse.add_argument("--audio", type=Path, metavar="FILE", help=f"voice, {sample}")
     flowcache = parser.add_argument_group("flowcache")
     flowcache.add_argument(
         "--prompts", type=_number("prompts", int), default=12, metavar="N", help="clips to measure"
