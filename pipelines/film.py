@@ -29,9 +29,9 @@ EARLY = Fraction(6, 10_000)
 """Seconds by which a picture may come after the time that is asked for and still be the one: times
 in webm and mkv are rounded to thousandths."""
 KINDS = (
-    (rb".{4}ftypqt", ".mov"),
-    (rb".{4}ftyp(?!avi[fs]|hei[cfmsx]|hev[cmsx]|mif1|msf1)", ".mp4"),
-    (rb".{4}(?:moov|mdat|wide|free)", ".mov"),
+    (rb"\x00\x00.{2}ftypqt", ".mov"),
+    (rb"\x00\x00.{2}ftyp(?!avi[fs]|hei[cfmsx]|hev[cmsx]|mif1|msf1)", ".mp4"),
+    (rb"\x00.{3}(?:moov|mdat|wide|free)", ".mov"),
     (rb"\x1aE\xdf\xa3.{0,60}?webm", ".webm"),
     (rb"\x1aE\xdf\xa3", ".mkv"),
     (rb"RIFF.{4}AVI ", ".avi"),

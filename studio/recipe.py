@@ -64,7 +64,9 @@ class Recipe(BaseModel):
     model: str = Field(min_length=1, description="Catalogue id, hub id or local folder.")
     prompt: str = Field(min_length=1, max_length=MAX_PROMPT, description="What to show.")
     negative_prompt: str = Field("", max_length=MAX_PROMPT, description="What to avoid.")
-    image: Path | None = Field(None, description="Picture to begin with; for a voice, or a video.")
+    image: Path | None = Field(
+        None, description="Picture to begin with, or a video where a voice is given."
+    )
     last_image: Path | None = Field(None, description="Picture that the video ends with.")
     references: tuple[Path, ...] = Field((), max_length=8, description="Further pictures to use.")
     audio: Path | None = Field(None, description="Voice, for models that take one.")

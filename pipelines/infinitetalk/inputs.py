@@ -58,22 +58,23 @@ def encoder_inputs(
         "image_fit": FIT,
     }
     eyes = [name for name in PICTURE if checkpoint.has(name) and _is_used(name, checkpoint)]
-    parts["image"] = {
-        **common,
-        **fitted,
-        "frames": recipe.frames,
-        **{name: checkpoint.content(name) for name in eyes},
-        "image_dtype": SMALL_DTYPE,
-        "image_tiled": tiled,
-        **versions(device, "torch", "diffusers", "transformers", "pillow"),
-    }
+    seen: Fields = {**common, **fitted, "frames": recipe.frames, "image_dtype": SMALL_DTYPE}
     if moves(Path(recipe.image)):
-        # A picture for each segment that the voice needs.
-        parts["image"] |= {
-            "fps": recipe.fps,
+        # A picture for each segment that the voice needs, which the codec sees later.
+        parts["image"] = {
+            **seen,
             "overlap": recipe.overlap,
+            "fps": recipe.fps,
             "image_pictures": len(segment_times(recipe)),
-            **versions(device, "imageio-ffmpeg"),
+            **{name: checkpoint.content(name) for name in eyes if name != "vae"},
+            **versions(device, "torch", "transformers", "pillow", "imageio-ffmpeg"),
+        }
+    else:
+        parts["image"] = {
+            **seen,
+            **{name: checkpoint.content(name) for name in eyes},
+            "image_tiled": tiled,
+            **versions(device, "torch", "diffusers", "transformers", "pillow"),
         }
     voices = voices_of(recipe)
     if len(voices) > 1:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
@@ -152,11 +154,29 @@ def test_a_picture_that_does_not_move_is_none(tmp_path, form):
 
 
 def test_only_one_picture_at_a_time_is_in_memory(tmp_path):
-    """The first of many comes while the others are still to be read."""
+    """Of 60 pictures of 1.2 MB."""
+    path = tmp_path / "film.mp4"
+    ffmpeg("-f", "lavfi", "-i", "testsrc2=s=640x480:r=25", "-frames:v", "60", str(path))
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in pictures_at(path, [Fraction(n, 25) for n in range(60)]))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 60 and peak < 6_000_000
+
+
+def test_a_reader_that_stops_leaves_no_process(tmp_path):
+    def children() -> str:
+        return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
     path = write_film(tmp_path / "film.mkv", numbered(200))
+    before = children()
     coming = pictures_at(path, [Fraction(n, 25) for n in range(200)])
     assert len(list(itertools.islice(coming, 2))) == 2
+    assert children() != before
     coming.close()
+    assert children() == before
 
 
 def refused(path: Path) -> str:
@@ -171,6 +191,7 @@ def test_what_is_no_video_is_refused_in_words(tmp_path):
     for name, data, words in (
         ("empty.mp4", b"", "empty"),
         ("list.mp4", b"#EXTM3U\n#EXTINF:1,\n/etc/hostname\n", "neither a picture nor a video"),
+        ("free.mp4", b"The free world has a wide sea", "neither a picture nor a video"),
         ("words.mp4", b"ffconcat version 1.0\nfile /etc/hostname\n", "neither a picture"),
         ("picture.heic", b"\0\0\0\x18ftypheic" + b"\0" * 80, "neither a picture"),
         ("start.mp4", b"\0\0\0\x18ftypisom" + b"\0" * 80, "damaged"),

@@ -140,10 +140,12 @@ def test_the_key_is_made_of_what_decides_which_pictures_are_seen(
     copy.write_bytes(films["at 4"].read_bytes())
     other_words = speech(tmp_path / "other.wav", 16, pitch=300)
     for change in (
-        {"image": copy}, {"audio": other_words}, {"segments": 1}, {"steps": 7}, {"shift": 1.0},
+        {"image": copy}, {"audio": other_words}, {"segments": 1}, {"steps": 7}, {"tiling": "on"},
     ):  # fmt: skip
         assert key(talk, asked.but(**change)) == before, change
     assert key(talk, asked.but(audio=speech(tmp_path / "long.wav", 18))) != before
+    tiled = asked.but(tiling="on")
+    assert talk.segment_inputs(tiled) != talk.segment_inputs(asked)
     assert talk.segment_inputs(asked) == talk.segment_inputs(asked.but(image=films["still"]))
 
 
@@ -177,7 +179,7 @@ def test_a_video_that_cannot_be_used_is_refused_before_anything_is_loaded(talk, 
     assert "transformer" not in talk.loaded
 
 
-def test_tiles_and_a_device_that_waits_make_no_other_video(talk, asked, given, whole):
+def test_what_waits_in_main_memory_makes_the_same_video(talk, asked, given, whole):
     talk.free_denoiser()
     talk.load_denoiser(asked)
     talk._held = (talk._held[0], "model", talk._held[2])
