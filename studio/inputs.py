@@ -105,7 +105,8 @@ def _picture_or_video(path: Path, name: str) -> str:
     """The ending for a picture, or for a video that is there to its end."""
     ending = film_ending(path)
     if ending is None:
-        return _picture(path, name)
+        also = " A model that takes a voice takes mp4, mov, webm, mkv and avi, too."
+        return _picture(path, name, also)
     try:
         look(path)
     except BadInput as error:
@@ -113,8 +114,9 @@ def _picture_or_video(path: Path, name: str) -> str:
     return ending
 
 
-def _picture(path: Path, name: str) -> str:
-    """The ending for a picture that Pillow can read to its last pixel."""
+def _picture(path: Path, name: str, also: str = "") -> str:
+    """The ending for a picture that Pillow can read to its last pixel. `also` says what else might
+    have been given."""
     try:
         with Image.open(path, formats=list(PICTURES)) as image:
             width, height = image.size
@@ -125,7 +127,7 @@ def _picture(path: Path, name: str) -> str:
             image.load()
             return PICTURES[image.format]
     except UnidentifiedImageError:
-        fix = "It is not a picture; use png, jpg, webp, gif, bmp or tiff."
+        fix = f"It is not a picture; use png, jpg, webp, gif, bmp or tiff.{also}"
         raise BadInput("image", name, fix) from None
     except Image.DecompressionBombError:
         raise BadInput("image", name, "It is too large.") from None
