@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .faces import draw_faces, random_backdrop, random_face
+from .faces import Face, draw_faces, random_backdrop, random_face
 from .scenes import move
 from .voices import RATE, Voice, speak
 
@@ -38,19 +38,24 @@ def write_samples(out: Path) -> None:
     left, right = _turns(rng)
     write_wave(out / "voice_left.wav", left)
     write_wave(out / "voice_right.wav", right)
-    one = [random_face(np.random.default_rng(30), 48.0, 29.5, 1.05)]
-    two = [
-        random_face(np.random.default_rng(20), 24.0, 30.5, 1.0),
-        random_face(np.random.default_rng(1), 72.0, 31.5, 0.98),
-    ]
-    for name, faces, seed in (("face.png", one, 30), ("faces.png", two, 44)):
-        picture = portrait(faces, np.random.default_rng(seed))
+    for name, seed in (("face.png", 30), ("faces.png", 44)):
+        picture = portrait(sample_faces(name), np.random.default_rng(seed))
         image = Image.fromarray(picture)
         size = (image.width * LARGER, image.height * LARGER)
         image.resize(size, Image.Resampling.BICUBIC).save(out / name, optimize=True)
 
 
-def portrait(faces: list, rng: np.random.Generator) -> np.ndarray:
+def sample_faces(name: str) -> list[Face]:
+    """Who is in face.png and in faces.png, from left to right."""
+    if name == "face.png":
+        return [random_face(np.random.default_rng(30), 48.0, 29.5, 1.05)]
+    return [
+        random_face(np.random.default_rng(20), 24.0, 30.5, 1.0),
+        random_face(np.random.default_rng(1), 72.0, 31.5, 0.98),
+    ]
+
+
+def portrait(faces: list[Face], rng: np.random.Generator) -> np.ndarray:
     """One picture uint8 [H, W, 3] of faces at rest."""
     rest = move(np.zeros(RATE, np.float32), 1, np.random.default_rng(0), lively=0.0)
     return draw_faces(random_backdrop(rng), [(face, rest) for face in faces])[0]

@@ -21,10 +21,10 @@ SEEDS, FRAMES = (1, 2, 3), 75
 """Of the take that the tests share: three segments, and the voice ends within the last."""
 
 
-def sample_voice(frames: float) -> np.ndarray:
-    """The first so many frames of the sample voice, which starts again where it ends; float32
+def sample_voice(frames: float, name: str = "voice.wav") -> np.ndarray:
+    """The first so many frames of a sample voice, which starts again where it ends; float32
     `[samples]` at 16 kHz."""
-    with wave.open(str(TALKING / "voice.wav")) as file:
+    with wave.open(str(TALKING / name)) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32)
     return np.resize(samples / 32768, round(frames * RATE / FPS))
 

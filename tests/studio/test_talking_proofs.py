@@ -11,6 +11,9 @@ import pytest
 from PIL import Image
 
 from pipelines.frames import Chain
+from pipelines.talking.faces import Face
+from pipelines.talking.reading import correlation, mouth_opening
+from pipelines.talking.samples import sample_faces
 from studio import actions, media, verify
 from studio.engine import Engine
 from studio.errors import NotCompatible
@@ -108,6 +111,36 @@ def test_bursts_are_heard_at_their_sample(library, say):
     for start in 3 * starts:
         quiet[start - 1024 : start + 1440 + 1024] = False
     assert np.abs(sound[quiet]).max() < 0.001
+
+
+def in_time(frames: np.ndarray, face: Face, voice: np.ndarray) -> tuple[float, int]:
+    """How well a mouth follows a voice, `[samples]` of any rate: the correlation of opening and
+    loudness, and by how many frames the mouth would have to be moved for the best."""
+    power = (voice.reshape(len(frames), -1) ** 2).mean(1)
+    loud, mouth = np.convolve(np.sqrt(power), np.ones(3) / 3, "same"), mouth_opening(frames, face)
+    moved = [correlation(np.roll(mouth, lag)[5:-5], loud[5:-5]) for lag in range(-5, 6)]
+    return correlation(mouth, loud), int(np.argmax(moved)) - 5
+
+
+def test_the_mouth_moves_with_what_is_heard_of_the_track(library, parent):
+    sound = read_sound(library.result(parent))
+    follows, late = in_time(frames_of(library, parent), sample_faces("face.png")[0], sound)
+    assert follows > 0.7 and late == 0
+
+
+def test_two_mouths_follow_a_voice_each_and_both_are_heard(library, say, tmp_path):
+    left = sample_voice(57, "voice_left.wav")
+    right = sample_voice(130, "voice_right.wav")[-57 * 640 :]
+    second = write_wav(tmp_path / "right.wav", right)
+    take = say(left, image=TALKING / "faces.png", audio_2=second).take
+    frames, faces = frames_of(library, take), sample_faces("faces.png")
+    for face, own, other in zip(faces, (left, right), (right, left), strict=True):
+        (follows, late), (strays, _) = in_time(frames, face, own), in_time(frames, face, other)
+        assert follows > 0.7 and late == 0 and strays < 0.4
+    voices = [read_sound(getattr(take.recipe, name)) for name in ("audio", "audio_2")]
+    sound = read_sound(library.result(take))
+    assert len(sound) == len(voices[0]) == len(voices[1])
+    assert np.mean((sound - sum(voices)) ** 2) < 0.05**2 * np.mean(sound**2)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2])
