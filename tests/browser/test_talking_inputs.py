@@ -90,7 +90,7 @@ def test_a_video_and_masks_are_shown_kept_rendered_and_brought_back(
     shows_all(page)
 
     rail(page).get_by_role("button", name="Generate 2 segments").click()
-    expect(page.locator("#stage video")).to_be_visible(timeout=RENDER_MS)
+    expect(page.locator("#stage video").first).to_be_visible(timeout=RENDER_MS)
     with Library(server.library) as library:
         until = time.monotonic() + RENDER_MS / 1000
         while not (takes := list(library.takes())) and time.monotonic() < until:
@@ -129,6 +129,7 @@ def test_faces_and_masks_are_there_for_two_voices(server: Server, open_page: Ope
     expect(part(page, "masks").locator(".recipe-fault")).to_contain_text("one voice leave them out")
 
 
+@pytest.mark.thorough
 def test_a_video_is_offered_only_to_models_that_take_one(
     server: Server, open_page: OpenPage, given
 ):

@@ -23,6 +23,8 @@ SETTINGS = {
     "guidance_scale": 1.0, "audio_scale": 1.0,
 }  # fmt: skip
 
+MORE = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> str:
@@ -71,7 +73,7 @@ def test_the_video_is_kept_in_the_library_and_named_by_the_take(library, first, 
     assert again.recipe == first.take.recipe
 
 
-@pytest.mark.parametrize("keep", [0, 1, 2])
+@pytest.mark.parametrize("keep", [pytest.param(0, marks=MORE), 1, pytest.param(2, marks=MORE)])
 def test_a_retake_from_any_segment_with_the_old_seeds_is_the_same_to_the_bit(
     library, engine, model, first, film, voice, tmp_path, keep
 ):
@@ -90,6 +92,7 @@ def test_a_retake_from_any_segment_with_the_old_seeds_is_the_same_to_the_bit(
         assert [part.id for part in again.take.segments] == [p.id for p in first.take.segments]
 
 
+@pytest.mark.thorough
 def test_a_new_ending_of_the_speech_keeps_the_segments_before_it(library, engine, first, tmp_path):
     longer = np.concatenate([hum(17 / 25)[: 12 * 640], hum(20 / 25, pitch=90)])
     changes = {"audio": write_wav(tmp_path / "longer.wav", longer)}

@@ -179,6 +179,7 @@ def test_a_video_that_cannot_be_used_is_refused_before_anything_is_loaded(talk, 
     assert "transformer" not in talk.loaded
 
 
+@pytest.mark.thorough
 def test_what_waits_in_main_memory_makes_the_same_video(talk, asked, given, whole):
     talk.free_denoiser()
     talk.load_denoiser(asked)
