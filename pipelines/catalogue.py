@@ -16,6 +16,7 @@ from pipelines.known import MODELS, STARTER
 from pipelines.model import (
     FAMILIES,
     Model,
+    Repository,
     check,
     how_to_fetch,
     hub_repository,
@@ -33,6 +34,7 @@ __all__ = [
     "HUB_ID",
     "STARTER",
     "Model",
+    "Repository",
     "check",
     "family_of",
     "find",

@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from pipelines.base import Task
+from pipelines.infinitetalk.checkpoint import AUDIO_ENCODER_FILES
 from pipelines.infinitetalk.defaults import AS_LONG_AS_THE_VOICE
 from pipelines.infinitetalk.defaults import EXTRAS as TALKING_EXTRAS
 from pipelines.infinitetalk.defaults import NEGATIVE_PROMPT as TALKING_NEGATIVE
 from pipelines.infinitetalk.defaults import PUBLISHED as TALKING_DEFAULTS
-from pipelines.model import Model
+from pipelines.model import Model, Repository
 
 STARTER = Path(__file__).resolve().parent.parent / "assets" / "starter"
 APACHE = {
@@ -132,7 +133,7 @@ _WANS = (
         "wan2.1-i2v-14b-480p",
         "Wan2.1 I2V 14B 480P",
         "Wan2.1-I2V-14B-480P-Diffusers",
-        80,
+        90,
         _OF_14B,
         _480P,
     ),
@@ -140,7 +141,7 @@ _WANS = (
         "wan2.1-i2v-14b-720p",
         "Wan2.1 I2V 14B 720P",
         "Wan2.1-I2V-14B-720P-Diffusers",
-        80,
+        90,
         _OF_14B,
         (*_WAN_720P, *_480P),
         shift=5.0,
@@ -149,7 +150,7 @@ _WANS = (
         "wan2.1-flf2v-14b-720p",
         "Wan2.1 FLF2V 14B 720P",
         "Wan2.1-FLF2V-14B-720P-diffusers",
-        80,
+        90,
         _OF_14B,
         (*_WAN_720P, *_480P),
         ("last_image",),
@@ -251,13 +252,21 @@ def _infinitetalk(persons: str, weights: str, note: str) -> Model:
         family="infinitetalk",
         source=STARTER.parent / "infinitetalk" / weights,
         **APACHE,
-        download_bytes=91_000_000_000,
+        download_bytes=100_000_000_000,
         tasks=(Task.S2V,),
         defaults=MappingProxyType({**TALKING_DEFAULTS, "negative_prompt": TALKING_NEGATIVE}),
         sizes=((640, 640), (960, 960), (896, 448), (448, 896), (768, 512), (512, 768)),
         needs=_OF_14B,
         note=note,
         extras=TALKING_EXTRAS,
+        parts=(
+            Repository("Wan-AI/Wan2.1-I2V-14B-480P-Diffusers"),
+            Repository("MeiGen-AI/InfiniteTalk", (f"{weights}/infinitetalk.safetensors",)),
+            Repository(
+                "TencentGameMate/chinese-wav2vec2-base",
+                ("config.json", "preprocessor_config.json", AUDIO_ENCODER_FILES),
+            ),
+        ),
     )
 
 
@@ -325,9 +334,9 @@ MODELS = (
         needs="Any machine: it runs on a CPU.",
         extras=TALKING_EXTRAS,
     ),
-    _skyreels("skyreels-v2-df-1.3b-540p", "1.3B-540P", 15_000_000_000, **_540P),
-    _skyreels("skyreels-v2-df-14b-540p", "14B-540P", 41_000_000_000, **_540P),
-    _skyreels("skyreels-v2-df-14b-720p", "14B-720P", 41_000_000_000, **_720P),
+    _skyreels("skyreels-v2-df-1.3b-540p", "1.3B-540P", 29_000_000_000, **_540P),
+    _skyreels("skyreels-v2-df-14b-540p", "14B-540P", 81_000_000_000, **_540P),
+    _skyreels("skyreels-v2-df-14b-720p", "14B-720P", 81_000_000_000, **_720P),
     *_WANS,
     *_QWENS,
     *_TALKING,

@@ -25,6 +25,34 @@ FAMILIES = {
 
 
 @dataclass(frozen=True)
+class Repository:
+    """What a model takes of one repository of the hub."""
+
+    id: str
+    files: tuple[str | tuple[str, ...], ...] = ()
+    """Names; of several in one, the first that there is. Without any, it is a model in the
+    diffusers layout, of which the components are taken."""
+
+    def here(self) -> tuple[Path, ...] | None:
+        """The files that were named, or the snapshot of all; None while one is not here."""
+        snapshot = hub_snapshot(self.id)
+        if snapshot is None or not self.files:
+            return snapshot and (snapshot,)
+        found = [_first(snapshot, name) for name in self.files]
+        return None if None in found else tuple(found)
+
+    def how_to_fetch(self) -> str:
+        """The command that brings it."""
+        names = (name if isinstance(name, str) else name[-1] for name in self.files)
+        return " ".join(("hf download", self.id, *names))
+
+
+def _first(snapshot: Path, names: str | tuple[str, ...]) -> Path | None:
+    choice = (names,) if isinstance(names, str) else names
+    return next((snapshot / name for name in choice if (snapshot / name).exists()), None)
+
+
+@dataclass(frozen=True)
 class Model:
     """One model that can be chosen."""
 
@@ -47,6 +75,13 @@ class Model:
     """What machine it takes, in words."""
     extras: tuple[str, ...] = ()
     """Those of `pipelines.base.OF_SOME_MODELS` that it looks at."""
+    parts: tuple[Repository, ...] = ()
+    """Where its weights are, if `source` is a folder that only says how they go together."""
+
+    @property
+    def repositories(self) -> tuple[Repository, ...]:
+        """What of the hub it takes; nothing if it is a folder with all that it needs."""
+        return (Repository(self.source),) if isinstance(self.source, str) else self.parts
 
     @property
     def capabilities(self) -> Capabilities:
@@ -75,17 +110,19 @@ def check(model: Model) -> Path:
     Raises ModelMissing if it is not here, or is a download that did not finish, and BadInput
     naming what is damaged in a folder.
     """
+    missing = [part for part in model.repositories if part.here() is None]
+    if missing:
+        raise ModelMissing("model", model.id, _how_to_fetch(model, missing))
     folder = model.folder()
     if folder is None:
         fix = "The folder that ships with the studio is missing: restore it from the repository."
-        if isinstance(model.source, str):
-            fix = f"It is not on this machine. {how_to_fetch(model.source)}"
         raise ModelMissing("model", model.id, fix)
     try:
         pipeline_class(model.family).describe(folder)
     except BadInput as error:
-        if isinstance(model.source, str):
-            fix = f"Its download is not whole: {error.fix} {how_to_fetch(model.source)}"
+        if model.repositories:
+            again = how_to_fetch(model.repositories[0].id)
+            fix = f"Its download is not whole: {error.fix} {again}"
             raise ModelMissing("model", model.id, fix) from error
         raise
     return folder
@@ -113,6 +150,15 @@ def hub_snapshot(repo_id: str) -> Path | None:
         return None
     snapshot = repository / "snapshots" / revision
     return snapshot if snapshot.is_dir() else None
+
+
+def _how_to_fetch(model: Model, missing: list[Repository]) -> str:
+    """One line for a model of one repository, and what is missing by name for one of several."""
+    if len(model.repositories) == 1:
+        return f"It is not on this machine. {how_to_fetch(missing[0].id)}"
+    names = ", ".join(part.id for part in missing)
+    commands = "; ".join(part.how_to_fetch() for part in missing)
+    return f"Not on this machine: {names}. Download it in the page, or with: {commands}"
 
 
 def how_to_fetch(repo_id: str) -> str:

@@ -13,6 +13,8 @@ from pipelines import catalogue
 from pipelines.errors import BadInput
 from studio import media, software
 from studio.library import Library
+from studio.models import Models
+from studio.report import models_report
 
 DAY = 86_400.0
 LOW_DISK = 2 * 1024**3
@@ -36,6 +38,7 @@ def checks(library: Library) -> list[Check]:
         ("library", lambda: _library(library)),
         ("disk", lambda: _disk(library)),
         ("starter model", _starter),
+        ("models", lambda: _models(library)),
     ]
     found = []
     for name, look in looks:
@@ -90,6 +93,15 @@ def _starter() -> tuple[bool, str]:
     pipeline = catalogue.open_pipeline(catalogue.find("starter"))
     pipeline.load_denoiser()
     return True, f"loads ({', '.join(sorted(pipeline.loaded))})"
+
+
+def _models(library: Library) -> tuple[bool, str]:
+    """A download that is not whole is named; nothing is wrong with what works without it."""
+    rows = models_report(Models(library.folder).added())
+    here = ", ".join(row["id"] for row in rows if row["present"])
+    partly = [row for row in rows if row["size_on_disk"] and not row["present"]]
+    told = [f"{row['id']} is partly here: {row['problem']}" for row in partly]
+    return True, "; ".join([f"here: {here}", *told])
 
 
 def _named_inputs(library: Library) -> set[str]:

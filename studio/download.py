@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pipelines import catalogue
 from pipelines.catalogue import HUB_ID
 from pipelines.errors import BadInput
 from reuse import ReuseError
@@ -46,6 +47,7 @@ class Download:
     id: str
     """The id under which the model is listed."""
     repo: str
+    """What is asked for: a hub id, or the id of a model that comes out of several repositories."""
     bytes: int = 0
     """On disk, what earlier tries brought included."""
     total: int = 0
@@ -58,7 +60,10 @@ class Download:
 class Offer:
     """What a download would come to."""
 
+    id: str
+    """What to ask for."""
     repo: str
+    """The repositories that something is still to come from."""
     files: int
     bytes: int
     """Of them on disk already."""
@@ -84,15 +89,15 @@ class Downloads:
     def look(self, repo: str) -> Offer:
         """Asks the hub what a download would come to. Raises BadInput, whose field is `id`, if the
         hub has no such model, it cannot be run here, or there is no network."""
-        repo = checked(repo)
-        with _started(repo, "--look") as process:
+        id = repo if _is_of_several(repo) else checked(repo)
+        with _started(id, "--look") as process:
             patience = threading.Timer(LOOK_SECONDS, process.kill)
             patience.start()
             told = next(filter(None, map(_read, process.stdout)), {})
             patience.cancel()
         if told.pop("state", None) != "found":
-            raise BadInput("id", repo, told.get("told") or "The hub did not answer; try again.")
-        return Offer(repo=repo, **told)
+            raise BadInput("id", id, told.get("told") or "The hub did not answer; try again.")
+        return Offer(id, **told)
 
     def start(
         self, id: str, repo: str, found: Callable[[str], None] = lambda licence: None
@@ -103,7 +108,7 @@ class Downloads:
             known = self._known.get(id)
             if known and known.state in OPEN:
                 raise BadInput("id", id, "It is being downloaded already.")
-            process = _started(checked(repo))
+            process = _started(repo if _is_of_several(repo) else checked(repo))
             self._known[id] = Download(id, repo)
             self._processes[id] = process
         follower = threading.Thread(target=self._follow, args=(id, process, found), daemon=True)
@@ -170,6 +175,11 @@ class Downloads:
 
     def _change(self, id: str, **values: Any) -> None:
         self._known[id] = replace(self._known[id], **values)
+
+
+def _is_of_several(id: str) -> bool:
+    """Whether it is the id of a model that comes out of several repositories."""
+    return any(model.id == id for model in catalogue.models() if model.parts)
 
 
 def checked(repo: str) -> str:

@@ -1,5 +1,5 @@
 """Downloads one model of the hub into its local cache: a process of its own, so that a cancel is
-one signal and takes effect at once.
+one signal and takes effect at once. Some models come out of several repositories.
 
 `python -m studio.fetch ID` tells its progress as lines of JSON; with `--look` it only says what a
 download would come to. Files that are whole are kept, and a file that was cut short goes on where
@@ -16,111 +16,23 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pipelines import catalogue
 from pipelines.errors import BadInput
 from studio.hub_errors import in_words
+from studio.hub_files import File, Found, asked, find, is_whole
 
 CONNECTIONS = 4
 TELL_SECONDS = 0.2
-HUB_SECONDS = 15
 PIECE_BYTES = 1_000_000
 """What is written at once: so much is lost when a download is stopped."""
 SPARE_BYTES = 200_000_000
 """What is left free on the disk."""
 
 _TAG = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_VARIANT = re.compile(r"(?:model|diffusion_pytorch_model)\.(?!safetensors)[\w-]+?[.-]")
-_SUFFIXES = (".json", ".safetensors", ".model", ".txt", ".jinja")
-_AT_ROOT = re.compile(r"model_index\.json|(?:README|LICEN[SC]E|NOTICE)[\w.-]*", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of a repository."""
-
-    name: str
-    bytes: int
-    tag: str
-    """Names its content: SHA-256 of a large file, git's SHA-1 of a small one."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a download comes to."""
-
-    repo: str
-    commit: str
-    files: tuple[File, ...]
-    licence: str
-
-    @property
-    def folder(self) -> Path:
-        return catalogue.hub_repository(self.repo)
-
-    @property
-    def total(self) -> int:
-        return sum(file.bytes for file in self.files)
-
-    def blob(self, file: File) -> Path:
-        return self.folder / "blobs" / file.tag
-
-    def part(self, file: File) -> Path:
-        return self.folder / "blobs" / f"{file.tag}.part.incomplete"
-
-    def here(self, file: File) -> int:
-        """Bytes of a file that are on disk."""
-        for path in (self.blob(file), self.part(file)):
-            with suppress(OSError):
-                return min(path.stat().st_size, file.bytes)
-        return 0
-
-
-def needed(names: Iterable[str], components: Iterable[str]) -> list[str]:
-    """The files of a repository in the diffusers layout that a pipeline reads: configs, tokenizer
-    and safetensors of its components, and what is said about it. Weights in other formats and
-    other precisions (`model.fp16.safetensors`) are left out."""
-    wanted = set(components)
-    return [
-        name
-        for name in names
-        if (_AT_ROOT.fullmatch(name))
-        or (
-            name.count("/") == 1
-            and name.partition("/")[0] in wanted
-            and name.endswith(_SUFFIXES)
-            and not _VARIANT.match(name.partition("/")[2])
-        )
-    ]
-
-
-def find(repo: str) -> Found:
-    """Asks the hub. Raises BadInput for a repository that is no model this studio can run, and
-    whatever huggingface_hub raises."""
-    from huggingface_hub import HfApi, hf_hub_download
-
-    info = HfApi().model_info(repo, revision="main", files_metadata=True, timeout=HUB_SECONDS)
-    siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
-    if "model_index.json" not in siblings:
-        fix = "It is not a model in the diffusers layout: it has no model_index.json."
-        raise BadInput("model", repo, fix)
-    index = Path(hf_hub_download(repo, "model_index.json", revision=info.sha))
-    catalogue.family_of(index.parent)
-    named: Mapping[str, Any] = json.loads(index.read_text(encoding="utf-8"))
-    components = [name for name, entry in named.items() if isinstance(entry, list) and all(entry)]
-    files = []
-    for name in needed(siblings, components):
-        sibling = siblings[name]
-        tag = sibling.lfs.sha256 if sibling.lfs else sibling.blob_id
-        files.append(File(name, sibling.size or 0, tag or ""))
-    licence = getattr(info.card_data, "license", None)
-    return Found(repo, info.sha, tuple(files), licence if isinstance(licence, str) else "")
 
 
 def free_bytes(folder: Path) -> int:
@@ -128,16 +40,17 @@ def free_bytes(folder: Path) -> int:
     return next(shutil.disk_usage(p).free for p in (folder, *folder.parents) if p.exists())
 
 
-def refuse_full_disk(found: Found) -> None:
+def refuse_full_disk(founds: Sequence[Found]) -> None:
     """Raises BadInput if what is still to come does not fit."""
-    missing = found.total - sum(found.here(file) for file in found.files)
-    free = free_bytes(found.folder)
+    missing = sum(found.total - found.bytes for found in founds)
+    folder = founds[0].folder
+    free = free_bytes(folder)
     if missing + SPARE_BYTES > free:
         fix = (
             f"{missing / 1e9:.1f} GB are still to come, and {free / 1e9:.1f} GB are free where "
-            f"models are kept ({found.folder.parent}). Make room, or set HF_HOME to a larger disk."
+            f"models are kept ({folder.parent}). Make room, or set HF_HOME to a larger disk."
         )
-        raise BadInput("model", found.repo, fix)
+        raise BadInput("model", founds[0].repo, fix)
 
 
 def download(found: Found, count: Callable[[int], None]) -> None:
@@ -235,10 +148,10 @@ class _Counted:
 class _Progress:
     """Tells how far a download is, a few times a second."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, founds: Sequence[Found]) -> None:
         self._lock = threading.Lock()
-        self._bytes = sum(found.here(file) for file in found.files)
-        self._total = found.total
+        self._bytes = sum(found.bytes for found in founds)
+        self._total = sum(found.total for found in founds)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
         self._thread.start()
@@ -272,31 +185,50 @@ def _end_with_parent() -> None:
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m studio.fetch", description=__doc__)
-    parser.add_argument("id", help="hub id, org/name")
+    parser.add_argument("id", help="hub id, org/name, or the id of a model of the catalogue")
     parser.add_argument("--look", action="store_true", help="only say what it would come to")
     options = parser.parse_args(words)
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    parts = asked(options.id)
+    repo = parts[0].id
     try:
-        found = find(options.id)
-        here = sum(found.here(file) for file in found.files)
-        free = free_bytes(found.folder)
-        told = {"bytes": here, "total": found.total, "licence": found.licence, "free": free}
-        tell(state="found", files=len(found.files), **told)
+        if len(parts) > 1:
+            # What is here stays as it is: another model may use it too.
+            parts = [part for part in parts if not is_whole(part)] or parts
+        founds = []
+        for part in parts:
+            repo = part.id
+            founds.append(find(part))
+        total = sum(found.total for found in founds)
+        tell(state="found", **_offer(founds))
         if options.look:
             return 0
-        refuse_full_disk(found)
-        progress = _Progress(found)
+        refuse_full_disk(founds)
+        progress = _Progress(founds)
         try:
-            download(found, progress.count)
+            for found in founds:
+                repo = found.repo
+                download(found, progress.count)
         finally:
             progress.end()
     except Exception as error:
-        tell(state="failed", told=in_words(error, options.id))
+        tell(state="failed", told=in_words(error, repo))
         os._exit(1)
-    tell(state="done", bytes=found.total, total=found.total)
+    tell(state="done", bytes=total, total=total)
     return 0
+
+
+def _offer(founds: Sequence[Found]) -> dict[str, Any]:
+    return {
+        "files": sum(len(found.files) for found in founds),
+        "bytes": sum(found.bytes for found in founds),
+        "total": sum(found.total for found in founds),
+        "licence": ", ".join(dict.fromkeys(found.licence for found in founds if found.licence)),
+        "free": free_bytes(founds[0].folder),
+        "repo": " + ".join(found.repo for found in founds),
+    }
 
 
 if __name__ == "__main__":

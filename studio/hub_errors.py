@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 
+from pipelines import catalogue
 from pipelines.errors import BadInput
 
 KEPT = "What has come so far is kept, and the next try goes on from there."
@@ -32,9 +33,9 @@ def in_words(error: Exception, repo: str) -> str:
     if isinstance(error, errors.HFValidationError):
         return "Write it as org/name, as the hub does."
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return "Downloads are turned off on this machine: HF_HUB_OFFLINE is set."
+        return f"Downloads are turned off on this machine: HF_HUB_OFFLINE is set. {_here()}"
     if _is_offline(error):
-        return f"The hub cannot be reached. Check the network of this machine. {KEPT}"
+        return f"The hub cannot be reached. Check the network of this machine. {KEPT} {_here()}"
     if _status(error) is not None:
         return f"The hub answers with error {_status(error)}. Try again later. {KEPT}"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -42,6 +43,12 @@ def in_words(error: Exception, repo: str) -> str:
     if isinstance(error, PermissionError):
         return "The folder where models are kept cannot be written; set HF_HOME to another one."
     return f"The download broke off ({type(error).__name__}). {KEPT}"
+
+
+def _here() -> str:
+    """What can be used without a network."""
+    here = ", ".join(model.id for model in catalogue.models() if model.present())
+    return f"Models of the catalogue that are here: {here}."
 
 
 def _status(error: Exception) -> int | None:

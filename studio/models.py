@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipelines import catalogue
-from pipelines.catalogue import Model
+from pipelines.catalogue import Model, Repository
 from pipelines.errors import BadInput, ModelMissing
 from reuse import disk
 
@@ -144,9 +144,23 @@ class Models:
         disk.flush(self._path.parent)
 
 
-def size_on_disk(source: str | Path) -> int:
-    """Bytes that a hub id (parts of a download that did not finish included) or a folder takes."""
-    folder = source if isinstance(source, Path) else catalogue.hub_repository(source) / "blobs"
+def size_on_disk(model: Model) -> int:
+    """Bytes that a model takes: its folder, or what of its repositories is in the hub's cache, with
+    parts of a download that did not finish."""
+    if not model.repositories:
+        return _bytes_in(model.source)
+    return sum(size_of(part) for part in model.repositories)
+
+
+def size_of(part: Repository) -> int:
+    """Bytes of what a model takes of a repository, in the cache. Files that are named count one by
+    one: other models have other files of the same one."""
+    if not part.files:
+        return _bytes_in(catalogue.hub_repository(part.id) / "blobs")
+    return sum(path.stat().st_size for path in part.here() or ())
+
+
+def _bytes_in(folder: Path) -> int:
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -8,12 +8,12 @@ from typing import Any
 
 from pipelines import catalogue
 from pipelines.base import Capabilities, Task
-from pipelines.catalogue import Model
+from pipelines.catalogue import Model, Repository
 from pipelines.errors import BadInput
 from pipelines.flowcache import PRESETS_FROM, presets_of
 from studio import flowcache
 from studio.library import Library
-from studio.models import Added, hub_page, size_on_disk
+from studio.models import Added, hub_page, size_of, size_on_disk
 from studio.render import Rendered
 from studio.samples import samples_of
 from studio.take import Take
@@ -102,9 +102,9 @@ def model_report(model: Model, added: bool = False) -> dict[str, Any]:
         "problem": problem,
         "licence": model.licence,
         "licence_url": model.licence_url,
-        "hub": model.source if isinstance(model.source, str) else None,
+        "hub": " + ".join(part.id for part in model.repositories) or None,
         "download_bytes": model.download_bytes,
-        "size_on_disk": size_on_disk(model.source),
+        "size_on_disk": size_on_disk(model),
         **{k: list(v) if isinstance(v, tuple) else v for k, v in capabilities.items()},
         "takes_image": bool({Task.I2V, Task.I2I, Task.S2V} & set(model.tasks)),
         "takes_audio": Task.S2V in model.tasks,
@@ -133,7 +133,7 @@ def _unopened(entry: Added, error: BadInput) -> dict[str, Any]:
         "licence_url": hub_page(entry.id) if entry.is_hub else "",
         "hub": entry.id if entry.is_hub else None,
         "download_bytes": 0,
-        "size_on_disk": size_on_disk(entry.id) if entry.is_hub else 0,
+        "size_on_disk": size_of(Repository(entry.id)) if entry.is_hub else 0,
         **{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(Capabilities(())).items()},
         "takes_image": False,
         "takes_audio": False,

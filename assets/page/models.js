@@ -154,7 +154,7 @@ class Models {
     yes.addEventListener("click", async () => {
       yes.disabled = true;
       try {
-        await this.download(told.repo);
+        await this.download(told.id);
         done?.();
         no();
       } catch (error) {

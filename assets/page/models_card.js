@@ -100,7 +100,7 @@ export class ModelCard {
   async ask() {
     this.get.disabled = true;
     setText(this.ended, "Asking the hub…");
-    const id = this.model.hub;
+    const { id } = this.model;
     try {
       const told = await this.panel.look(id);
       setText(this.ended, "");

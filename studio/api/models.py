@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
@@ -61,8 +60,7 @@ def routes(studio: Studio) -> APIRouter:
     @router.post("/download")
     def download(asked: Asked) -> dict[str, Any]:
         id, repo = source(asked.id)
-        known = catalogue.find(id) if catalogue.hub_snapshot(repo) else None
-        if known and known.present():
+        if is_present(id):
             models.add_hub(repo)
             raise BadInput("id", repo, "It is on this machine already.")
         models.add_hub(repo)
@@ -86,13 +84,19 @@ def routes(studio: Studio) -> APIRouter:
         return {}
 
     def source(id: str) -> tuple[str, str]:
-        """(id in the list, hub id) of what was asked for."""
+        """(id in the list, what to download) of what was asked for."""
         for model in catalogue.models():
             if id.strip() in (model.id, model.source):
-                if isinstance(model.source, Path):
+                if not model.repositories:
                     raise BadInput("id", id, "It ships with the studio.")
-                return model.id, model.source
+                return model.id, model.id if model.parts else model.repositories[0].id
         repo = checked(id)
         return next(((m.id, repo) for m in catalogue.models() if m.source == repo), (repo, repo))
+
+    def is_present(id: str) -> bool:
+        try:
+            return catalogue.find(id).present()
+        except BadInput:
+            return False
 
     return router

@@ -220,13 +220,16 @@ def _models(options: argparse.Namespace) -> Answer:
 
     folder = getattr(options, "library", None) or default_folder()
     rows = models_report(Models(folder.expanduser().absolute()).added())
-    here = ["here", *("yes" if row["present"] else "no" for row in rows)]
+    partly = [row for row in rows if row["size_on_disk"] and not row["present"]]
+    here = ["here"]
+    here += ["yes" if row["present"] else "partly" if row in partly else "no" for row in rows]
     table = [[*cells, last] for cells, last in zip(support_matrix(rows), here, strict=True)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
         for cells in table
     ]
+    lines += [f"{row['id']}: {row['problem']}" for row in partly]
     return rows, "\n".join(lines), 0
 
 

@@ -254,9 +254,9 @@ def test_the_models_tell_what_they_can_do(page):
         expect(starter).to_contain_text(words)
     link = starter.get_by_role("link")
     assert link.get_attribute("target") == "_blank" and "noopener" in link.get_attribute("rel")
-    absent = drawer.get_by_role("listitem").filter(has_text="14B 720P")
+    absent = drawer.get_by_role("listitem").filter(has_text="skyreels-v2-df-14b-720p")
     expect(absent).to_contain_text("not here")
-    expect(absent.get_by_role("button", name="Download, about 41.0 GB")).to_be_visible()
+    expect(absent.get_by_role("button", name="Download, about 81.0 GB")).to_be_visible()
 
 
 def test_a_folder_is_added_used_and_forgotten(served, open_page, tiny, tmp_path):

@@ -145,6 +145,16 @@ def test_a_catalogue_model_goes_by_its_own_id(client, hub):  # noqa: F811
     assert client.post("/api/models/download", json={"id": "starter"}).status_code == 422
 
 
+def test_a_model_out_of_several_repositories_is_asked_for_by_its_own_id(client, hub):  # noqa: F811
+    row = rows(client)["infinitetalk-14b"]
+    assert not row["present"] and row["hub"].count(" + ") == 2
+    assert "MeiGen-AI/InfiniteTalk single/infinitetalk.safetensors" in row["problem"]
+    answer = client.post("/api/models/look", json={"id": "infinitetalk-14b"})
+    assert answer.status_code == 422
+    assert "no model Wan-AI/Wan2.1-I2V-14B-480P-Diffusers on the hub" in answer.json()["error"]
+    assert client.post("/api/models/look", json={"id": "talking"}).status_code == 422
+
+
 def test_nothing_in_the_answers_is_a_token(client, hub, monkeypatch):  # noqa: F811
     monkeypatch.setenv("HF_TOKEN", "hf_secretsecretsecretsecret")
     hub.gated.add(REPO)

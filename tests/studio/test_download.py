@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from pipelines import catalogue
 from pipelines.errors import BadInput
 from studio.download import Download, Downloads, State, checked
-from studio.fetch import needed
+from studio.hub_files import needed
 from tests.fixtures.fake_hub import Hub, serve
 from tests.studio.conftest import ROOT
 
@@ -217,6 +217,8 @@ def test_without_a_network_it_says_so(downloads, tmp_path, monkeypatch):
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
     use(monkeypatch, address, tmp_path)
     with pytest.raises(BadInput, match="The hub cannot be reached"):
+        downloads.look(REPO)
+    with pytest.raises(BadInput, match="that are here: starter, talking"):
         downloads.look(REPO)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(BadInput, match="HF_HUB_OFFLINE is set"):
