@@ -182,6 +182,22 @@ def test_new_seeds_keep_the_prefix_and_the_whole_track(library, engine, parent, 
         assert np.array_equal(read_sound(library.result(take)), track)
 
 
+@pytest.mark.parametrize("count", [0, pytest.param(9, marks=pytest.mark.thorough)])
+def test_the_seam_is_no_rougher_than_the_inside_of_a_segment(library, say, parent, count):
+    """Inside, too, it counts from one latent frame to the next: the codec draws four frames of the
+    video at a time, which differ less among themselves."""
+    voice = sample_voice(FRAMES)
+    others = [say(voice, [10 + seed], steps=8).take for seed in range(count)]
+    ratios = []
+    for take in (parent, *others):
+        frames = frames_of(library, take).astype(np.float32)
+        steps = np.abs(np.diff(frames, axis=0)).mean((1, 2, 3))
+        seams = [part.frames[0] - 1 for part in take.segments[1:]]
+        inside = np.setdiff1d(np.arange(0, len(steps), 4), seams)
+        ratios += list(steps[seams] / np.median(steps[inside]))
+    assert np.mean(ratios) <= 1.3, ratios
+
+
 def test_keep_0_with_a_new_seed_loads_no_encoder_and_changes_every_segment(library, parent):
     fresh = Engine()
     rendered = actions.retake(library, fresh, parent.id, 0, [9])
