@@ -78,6 +78,11 @@ class HeldTalk(Held):
         choice = super().holding(recipe)
         return replace(choice, offload="group") if choice.offload == "sequential" else choice
 
+    def offered(self, recipe: Request) -> list[tuple[str, str]]:
+        """Only what `holding` lets pass."""
+        pairs = super().offered(recipe)
+        return [pair for pair in pairs if pair[0] in WEIGHTS and pair[1] in OFFLOADS]
+
     def load_encoders(self, parts: Collection[str]) -> None:
         """The transformer leaves the memory first, if it is there: it and the encoders are each as
         large as machines have room for."""

@@ -415,6 +415,19 @@ def test_a_lora_that_does_not_fit_is_refused_before_anything_is_loaded(talk, ask
     assert refusal(talk, asked.but(loras=(Lora("nothing"),))).field == "loras"
 
 
+def test_every_way_of_holding_it_that_is_offered_can_be_chosen(talk, asked, monkeypatch):
+    from pipelines import memory
+
+    able = memory.Machine(*[80 * memory.GB] * 4, frozenset(memory.PACKAGES.values()))
+    monkeypatch.setattr(memory, "this_machine", lambda device: able)
+    offered = talk.offered(asked)
+    assert ("fp8", "group") in offered and ("full", "sequential") not in offered
+    assert {weights for weights, _ in offered} == {"full", "fp8"}
+    for weights, offload in offered:
+        choice = talk.holding(asked.but(weights=weights, offload=offload))
+        assert (choice.weights, choice.offload) == (weights, offload)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("weights", "nf4"), ("offload", "sequential"), ("offload", "group")]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import Lora, encode, seeded
 
@@ -77,14 +79,29 @@ def test_several_count_together(opened, recipe, file, kind, tmp_path):
 
 
 def test_keys_have_the_content_and_the_strength(opened, recipe, file):
-    from pathlib import Path
-
     fields = opened.segment_inputs(recipe.but(loras=(Lora(file, 0.5),)))
     assert fields["loras"] == [{"file": Path(file), "strength": 0.5, "part": "both"}]
     assert fields["peft"]
     assert "loras" not in opened.segment_inputs(recipe)
     parts = [opened.encoder_inputs(recipe.but(loras=some)) for some in ((), (Lora(file),))]
     assert parts[0] == parts[1]
+
+
+def test_a_file_of_a_hub_repository_is_found_in_its_cache_and_hashed_by_content(
+    opened, recipe, file, tmp_path, monkeypatch
+):
+    snapshot = tmp_path / "models--someone--styles" / "snapshots" / "abc123"
+    (snapshot / "v2").mkdir(parents=True)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("abc123")
+    placed = Path(file).rename(snapshot / "v2" / "ink.safetensors")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    named = recipe.but(loras=(Lora("someone/styles/v2/ink.safetensors", 0.5),))
+    opened.plan(named)
+    assert opened.segment_inputs(named)["loras"][0]["file"] == placed
+    inputs = encode(opened, recipe)
+    frames = [opened.generate(one, inputs, 0, None, seeded(1)).frames for one in (named, recipe)]
+    assert (frames[0] != frames[1]).any()
 
 
 def test_one_that_does_not_fit_is_refused_before_a_weight_is_read(

@@ -8,6 +8,8 @@ import signal
 import pytest
 
 from studio.library import Library
+from tests.fixtures import tiny_qwen
+from tests.fixtures.once import once
 from tests.forked import Forked, Nursery
 from tests.studio.conftest import PROMPT, environment, frames_of
 from tests.studio.test_server import free_port
@@ -82,3 +84,17 @@ def test_a_rank_that_dies_leaves_the_last_success(group, library, generate, dies
         assert len(list(again.store.keys("segments"))) == 3
         again.store.sweep()
         assert not [path for path in again.store.staging.iterdir() if path.is_dir()]
+
+
+@pytest.mark.thorough
+def test_two_ranks_make_one_picture(group, library, tmp_path_factory):
+    folder = once(tmp_path_factory, "qwen_image", lambda f: tiny_qwen.build("qwen_image", f))
+    words = ["--model", folder, "--segments", 1, "--width", 32, "--height", 32, "--seed", 3]
+    main, other = group(*words)
+    out, err = main.communicate(timeout=300)
+    _, other_err = other.communicate(timeout=60)
+    assert (main.returncode, other.returncode) == (0, 0), err + other_err
+    take = library.take(json.loads(out)["take"])
+    assert list(library.store.verify()) == [] and library.result(take).name == "result.png"
+    for key in take.encoder_keys.values():
+        assert library.store.find("inputs", key).ranks("") == 2
