@@ -76,12 +76,15 @@ def load_transformer(
         if weights == "gguf":
             model = _from_gguf(component, folder, compute)
         else:
-            model = component.from_pretrained(
+            model, report = component.from_pretrained(
                 folder,
                 quantization_config=_quantization(weights, compute),
                 torch_dtype=compute,
                 local_files_only=True,
+                output_loading_info=True,
             )
+            if report["missing_keys"]:
+                raise checkpoint.damage(name, "has not all of its weights")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
         if "meta tensor" in str(error):
             raise checkpoint.damage(name, "has not all of its weights") from error

@@ -61,6 +61,18 @@ def test_a_gguf_file_is_what_is_held(folder, recipe):
     assert pipeline.segment_inputs(recipe)["gguf"]
 
 
+@pytest.mark.parametrize("weights", sorted({"int8"} & set(ON_A_CPU)) or ["full"])
+def test_weights_that_lack_a_tensor_are_refused(folder, recipe, weights):
+    from safetensors.torch import load_file, save_file
+
+    file = folder / "transformer" / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(file)
+    del tensors["blocks.1.attn1.to_q.weight"]
+    save_file(tensors, file)
+    with pytest.raises(BadInput, match="weights"):
+        reopened(folder).load_denoiser(recipe.but(weights=weights))
+
+
 def test_a_gguf_file_counts_in_the_keys_where_it_is_used_and_nowhere_else(folder, recipe):
     pipeline = reopened(folder)
     (file,) = (folder / "transformer").glob("*.gguf")
