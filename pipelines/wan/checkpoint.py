@@ -19,7 +19,10 @@ class Checkpoint(checkpoint.Checkpoint):
             "CLIPVisionModel": "transformers",
             "CLIPVisionModelWithProjection": "transformers",
         },
-        "image_processor": {"CLIPImageProcessor": "transformers"},
+        "image_processor": {
+            "CLIPImageProcessor": "transformers",
+            "CLIPProcessor": "transformers",
+        },
         "transformer": {"WanTransformer3DModel": "diffusers"},
         "transformer_2": {"WanTransformer3DModel": "diffusers"},
         "vae": {"AutoencoderKLWan": "diffusers"},
@@ -35,6 +38,11 @@ class Checkpoint(checkpoint.Checkpoint):
         "vae",
         "scheduler",
     )
+
+    def class_of(self, component: str) -> tuple[str, str]:
+        """Some name the processor of pictures and words where the pictures' alone is used."""
+        module, name = super().class_of(component)
+        return module, "CLIPImageProcessor" if name == "CLIPProcessor" else name
 
     @cached_property
     def two_in_one(self) -> bool:

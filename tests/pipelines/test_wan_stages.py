@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
+import torch
 from conftest import (
     assert_can_be_cancelled_in_a_step,
     assert_encodes_each_part_alone,
     assert_holds_no_encoder,
     encode,
+    reopened,
     seeded,
     without_encoders,
 )
@@ -61,6 +65,16 @@ def test_each_part_is_encoded_by_itself_and_to_the_same_bits(opened, recipe, las
     parts = list(pipeline.encoder_inputs(recipe))
     assert parts == ["prompt", "negative_prompt", "image", "last_image", "condition"]
     assert_encodes_each_part_alone(pipeline, recipe)
+
+
+def test_a_processor_of_pictures_and_words_is_as_good_as_one_of_pictures(
+    checkpoint_of, opened, recipe, tmp_path
+):
+    folder = shutil.copytree(checkpoint_of("wan21_i2v"), tmp_path / "wan")
+    index = folder / "model_index.json"
+    index.write_text(index.read_text().replace("CLIPImageProcessor", "CLIPProcessor"))
+    seen = [one.encode(recipe, ["image"]) for one in (opened("wan21_i2v"), reopened(folder))]
+    assert torch.equal(seen[0]["image"]["embeds"], seen[1]["image"]["embeds"])
 
 
 @pytest.mark.parametrize(
