@@ -251,7 +251,8 @@ def _infinitetalk(persons: str, weights: str, note: str) -> Model:
         name=f"InfiniteTalk 14B{persons.replace('-', ' ')}",
         family="infinitetalk",
         source=STARTER.parent / "infinitetalk" / weights,
-        **APACHE,
+        # That of the audio encoder is the second.
+        **APACHE | {"licence": "Apache-2.0, MIT"},
         download_bytes=100_000_000_000,
         tasks=(Task.S2V,),
         defaults=MappingProxyType({**TALKING_DEFAULTS, "negative_prompt": TALKING_NEGATIVE}),
