@@ -30,7 +30,7 @@ def recipe(recipe):
     return recipe.but(segments=1, overlap=0, frames=5, width=32, height=32, steps=2, weights="gguf")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("weights", ON_A_CPU)
 def test_a_lora_counts_on_quantised_weights_as_on_full_ones(
     folder, recipe, tmp_path, weights, dtype
