@@ -11,7 +11,7 @@ from studio import bench
 from studio.bench_inputs import fields_for
 from studio.engine import Engine
 from tests.fixtures.voices import write_wav
-from tests.studio.talking import TALKING, F, sample_voice
+from tests.studio.talking import TALKING, sample_voice
 
 QUICK = {"steps": 1, "rounds": 1, "joins": False}
 
@@ -27,16 +27,17 @@ def test_a_talking_model_is_measured_with_its_own_sample_where_none_is_given(tmp
 
 
 def test_each_retake_stands_beside_what_it_should_cost_and_each_encoder_is_told(tmp_path):
-    voice = write_wav(tmp_path / "mine.wav", sample_voice(F + 2))
-    told = bench.reuse("talking", given={"audio": voice, "image": None}, **QUICK)
+    voice = write_wav(tmp_path / "mine.wav", sample_voice(11))
+    given = {"audio": voice, "image": None, "frames": 9, "overlap": 5}
+    told = bench.reuse("talking", given=given, **QUICK)
     assert json.loads(json.dumps(told)) == told
-    assert (told["segments"], told["frames"], told["fps"]) == (2, F + 2, 25)
+    assert (told["segments"], told["frames"], told["fps"]) == (2, 11, 25)
     rows = {row["what"]: row for row in told["takes"]}
     names = ["full take", "encoder reuse (keep 0)", "retake, keep 1", "repeat"]
     assert list(rows) == names
     assert [rows[name]["ideal"] for name in names] == [1, 1, 0.5, 0]
-    by_frames = round(2 / (F + 2), 4)
-    assert [rows[name]["ideal_by_frames"] for name in names] == [1, 1, by_frames, 0]
+    by_frames = [rows[name]["ideal_by_frames"] for name in names]
+    assert by_frames == [1, 1, round(2 / 11, 4), 0]
     assert rows["full take"]["ratio"] == 1 and rows["repeat"]["ratio"] < 0.2
     parts = {one["part"]: one for one in told["encoders"]}
     assert list(parts) == ["prompt", "negative_prompt", "image", "audio"]

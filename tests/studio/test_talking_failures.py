@@ -55,7 +55,7 @@ def test_a_failure_at_each_stage_leaves_the_baseline_and_no_half_take(
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.thorough)])
 def test_kills_at_random_moments_lose_nothing(library, spoken, parent, kills):
     frames, track = frames_of(library, parent), read_sound(library.result(parent))
-    given = speech(str(spoken / "voice.wav"), image=str(TALKING / "face.png"), steps=4)
+    given = speech(str(spoken / "voice.wav"), image=str(TALKING / "face.png"))
     kill_often(library, kills, "talking", given)
     with Library(library.folder) as again:
         assert np.array_equal(frames_of(again, parent), frames)
