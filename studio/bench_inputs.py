@@ -84,5 +84,5 @@ def _picture(number: int) -> np.ndarray:
     """One of a row of pictures that move, uint8 `[H, W, 3]`."""
     y, x = np.mgrid[0:BIG_HEIGHT, 0:BIG_WIDTH].astype(np.float32)
     noise = np.random.default_rng(0).normal(0, 6, (BIG_HEIGHT, BIG_WIDTH, 3)).astype(np.float32)
-    wave = 110 + 90 * np.sin((x + 3 * number) / 40) * np.cos((y - number) / 30)
-    return np.clip(wave[..., None] + np.roll(noise, number, axis=1), 0, 255).astype(np.uint8)
+    ripples = 110 + 90 * np.sin((x + 3 * number) / 40) * np.cos((y - number) / 30)
+    return np.clip(ripples[..., None] + np.roll(noise, number, axis=1), 0, 255).astype(np.uint8)

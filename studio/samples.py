@@ -1,5 +1,6 @@
 """What a model comes with to be tried at once: prompts, and pictures and voices that lie in its
-folder. Its model_index.json lists them under "samples", each a label and recipe fields:
+folder. Its model_index.json lists them under "samples", each a label and, as text, some of the
+recipe fields of WRITTEN and FILES; what is anything else is no sample:
 
     {"label": "One person", "prompt": "a person talks", "image": "face.png", "audio": "voice.wav"}
 """

@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { commands, run } from "./commands.js";
 import { h } from "./dom.js";
+import { VIDEO } from "./recipe_inputs.js";
 import { openSession, show } from "./store.js";
 import { toast } from "./toasts.js";
 
@@ -58,7 +59,7 @@ export function mountDrop(element) {
 // True if the file was of use.
 export async function openFile(file) {
   if (SOUND.test(file.name) || file.type.startsWith("audio/")) return give("audio", file, "is no result");
-  const isSeen = /^(image|video)\//.test(file.type);
+  const isSeen = /^(image|video)\//.test(file.type) || VIDEO.test(file.name);
   if (!RESULT.test(file.name)) {
     return isSeen ? give("image", file, "is no result") : no(`${file.name} is no result: open an mp4 or a png that was made here.`);
   }

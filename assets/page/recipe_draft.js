@@ -1,7 +1,7 @@
 // The draft: what stands in the recipe rail. Saved a moment after every change, to its session or,
 // while there is none, to this browser; taken over from wherever else it was changed last.
 import { get, part, put } from "./api.js";
-import { defaultOf, firstPresent, modelOf } from "./recipe_facts.js";
+import { defaultOf, facts, firstPresent, modelOf } from "./recipe_facts.js";
 import { merged } from "./recipe_merge.js";
 import { changed, store } from "./store.js";
 import { toast } from "./toasts.js";
@@ -63,9 +63,11 @@ export function chooseModel(id) {
   const keeps = ([name]) => name === "segments" || WRITTEN.includes(name);
   const settings = Object.entries(others[id] ?? {}).filter((one) => !keeps(one));
   const recipe = Object.fromEntries([...settings, ...Object.entries(draft.recipe).filter(keeps)]);
-  // A prompt that the old model came with says nothing to the new one.
-  const untouched = modelOf(draft.model)?.samples.some((one) => one.prompt === recipe.prompt);
-  if (untouched) recipe.prompt = samplePrompt(modelOf(id)) || recipe.prompt;
+  // A prompt that another model came with says nothing to this one.
+  const isOf = (model) => model?.samples.some((one) => one.prompt && one.prompt === recipe.prompt);
+  if (facts.models.some(isOf) && !isOf(modelOf(id))) {
+    recipe.prompt = others[id]?.prompt ?? (samplePrompt(modelOf(id)) || recipe.prompt);
+  }
   edit({ model: id, recipe });
 }
 

@@ -33,7 +33,7 @@ export async function setInput(name, file) {
 
 export const listOf = (name) => draft.recipe[name] ?? [];
 const ACCEPTS = { audio: "audio/*", audio_2: "audio/*", loras: ".safetensors" };
-const VIDEO = /\.(mp4|m4v|mov|webm|mkv|avi|ogv|mpg|flv)$/i;
+export const VIDEO = /\.(mp4|m4v|mov|webm|mkv|avi|ogv|mpg|flv)$/i;
 const isSound = (name) => name.startsWith("audio");
 
 // Whether the chosen model takes a video where others take a picture.

@@ -42,7 +42,12 @@ def _library(options: argparse.Namespace, make: bool = False) -> Library:
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     """The recipe fields that were given on the command line."""
     names = set(Recipe.model_fields) - {"model"}
-    return {k: v for k, v in vars(options).items() if k in names and v is not None}
+    given = {k: v for k, v in vars(options).items() if k in names and v is not None}
+    # Either says where the persons are: one takes the place of the other.
+    for name, other, none in (("faces", "masks", ()), ("masks", "faces", "")):
+        if name in given and other not in given:
+            return given | {other: none}
+    return given
 
 
 def _seeds(options: argparse.Namespace) -> list[int] | None:
@@ -250,6 +255,7 @@ def _doctor(options: argparse.Namespace) -> Answer:
 def _bench(options: argparse.Namespace) -> Answer:
     with CancelOnSignal() as signals:
         progress = Progress(lambda: signals.asked)
+        _check_bench(options)
         if options.what == "flowcache":
             return _bench_flowcache(options, progress)
         from studio import bench
@@ -257,6 +263,15 @@ def _bench(options: argparse.Namespace) -> Answer:
         files = {name: getattr(options, name) for name in ("image", "audio")}
         told = bench.reuse(options.model, options.segments, options.steps, progress, files)
     return told, bench.table(told), 0
+
+
+def _check_bench(options: argparse.Namespace) -> None:
+    """Raises BadInput for an option of the other benchmark, which this one does not read."""
+    of = {"reuse": ("segments", "image", "audio"), "flowcache": ("plot", "growth", "full")}
+    (other,) = of.keys() - {options.what}
+    for name in of[other]:
+        if value := getattr(options, name):
+            raise BadInput(name, value, f"It is an option of bench {other}; leave it out.")
 
 
 def _bench_flowcache(options: argparse.Namespace, progress: Progress) -> Answer:

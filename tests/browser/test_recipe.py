@@ -178,6 +178,12 @@ def test_one_press_on_a_sample_fills_prompt_picture_and_voices(server, open_page
     page.get_by_role("button", name="Undo").click()
     expect(field(page, "Prompt")).to_have_value("a person of mine")
     expect(rail(page)).not_to_contain_text("faces.png")
+    # A sample's prompt belongs to its model; what was written there comes back with it.
+    field(page, "Model").select_option("starter")
+    expect(field(page, "Prompt")).to_have_value("a person of mine")
+    page.get_by_role("button", name="A balloon at dawn").click()
+    field(page, "Model").select_option("talking")
+    expect(field(page, "Prompt")).to_have_value("a person of mine")
 
 
 @pytest.mark.thorough

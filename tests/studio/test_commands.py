@@ -11,6 +11,8 @@ import pytest
 
 from studio import media
 from studio.cli import main
+from studio.cli.commands import _given
+from studio.cli.parser import build
 from studio.models import Models
 from tests.studio.conftest import PROMPT, ROOT, STEPS, answer, environment
 
@@ -283,3 +285,22 @@ def test_models_lists_added_folders_and_makes_no_library(library, tiny, capsys, 
     assert "starter" in capsys.readouterr().out and not (tmp_path / "none").exists()
     assert main(["models", "--library", str(library.folder)]) == 0
     assert str(tiny) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("what", "option"),
+    [("flowcache", ["--image", "a.png"]), ("flowcache", ["--segments", 2]), ("reuse", ["--full"])],
+)
+def test_an_option_of_the_other_benchmark_is_refused(library, capsys, what, option):
+    assert run(capsys, library, "bench", what, *option)[0] == 2
+
+
+def test_boxes_take_the_place_of_masks_and_masks_that_of_boxes():
+    def given(*words: str) -> dict:
+        return _given(build().parse_args(["retake", "latest", "--keep", "0", *words]))
+
+    assert given("--faces", "0,0,1,1;1,0,2,1")["masks"] == ()
+    assert given("--mask", "a.png", "--mask", "b.png")["faces"] == ""
+    assert given() == {}
+    both = given("--mask", "a.png", "--faces", "0,0,1,1")
+    assert both["masks"] and both["faces"]
