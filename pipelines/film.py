@@ -1,7 +1,8 @@
 """A video file: how large it is, and its pictures at given times, upright and as they are seen.
 
-It comes through a pipe from the ffmpeg of imageio-ffmpeg, picture by picture: one of them at a time
-is in memory.
+They come through a pipe from ffmpeg, picture by picture: one of them at a time is in memory. Times
+and sizes are taken from its lists of packets and pictures (framecrc), where the words that a file
+says of itself do not stand.
 """
 
 from __future__ import annotations
@@ -9,45 +10,35 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-import subprocess
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BadInput
+from pipelines.ffmpeg import WHOLE, Ffmpeg, declared, has_faults, has_stream
+from pipelines.film_kinds import DEMUXERS
 from pipelines.images import LEAST_SIDE, MOST_PIXELS
 
 if TYPE_CHECKING:
     from PIL import Image
 
+FIELD = "image"
 MOST_SECONDS = 1200
-WHOLE = 0.98
-"""Of what its header says a file holds: one with faults that gives so much all the same is used."""
+MOST_PACKETS = 1_000_000
+"""Eight hundred a second for twenty minutes: what has more is made to be long to read."""
 EARLY = Fraction(6, 10_000)
 """Seconds by which a picture may come after the time that is asked for and still be the one: times
 in webm and mkv are rounded to thousandths."""
-KINDS = (
-    (rb"\x00\x00.{2}ftypqt", ".mov"),
-    (rb"\x00\x00.{2}ftyp(?!avi[fs]|hei[cfmsx]|hev[cmsx]|mif1|msf1)", ".mp4"),
-    (rb"\x00.{3}(?:moov|mdat|wide|free)", ".mov"),
-    (rb"\x1aE\xdf\xa3.{0,60}?webm", ".webm"),
-    (rb"\x1aE\xdf\xa3", ".mkv"),
-    (rb"RIFF.{4}AVI ", ".avi"),
-    (rb"OggS", ".ogv"),
-    (rb"\x00\x00\x01[\xba\xb3]", ".mpg"),
-    (rb"FLV\x01", ".flv"),
-)
-"""How videos that are taken begin, and how they end. ffmpeg knows more formats, among them lists
-that name other files and texts that it draws: those are not let through."""
 SAVE = "save it anew, as mp4"
+UNTIMED = -(2**63)
+"""Of a packet that says not when it is seen, as in avi, but when it is decoded."""
 _SCALED = "flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact"
-_SIZE = re.compile(r"sar:(\d+)/(\d+) s:(\d+)x(\d+)")
-_START = re.compile(r"\] n: *\d+ pts: *(-?\d+) pts_time:")
-_TICK = re.compile(r"config in time_base: (\d+)/(\d+)")
-_DURATION = re.compile(r"Duration: (\d+):(\d+):(\d+(?:\.\d+)?)")
-_BASE = re.compile(r"#tb 0: (\d+)/(\d+)")
+_SPARE = 1.1
+"""Codecs round the sides of pictures up."""
+_OUTSIZE = re.compile(r"^\[.*\[error\] Picture size (\d+)x(\d+) exceeds", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,118 +51,143 @@ class Film:
     seconds: float
 
 
-def film_ending(path: Path) -> str | None:
-    """How a copy of a video would end, by how it begins (`.mp4`); None for what is no video."""
-    with path.open("rb") as file:
-        start = file.read(80)
-    return next((end for form, end in KINDS if re.match(form, start, re.DOTALL)), None)
-
-
-def look(path: Path, field: str = "image") -> Film:
+def look(path: Path) -> Film:
     """Reads a video through, decoding its first picture alone. What was found is remembered while
     the file stays as it is.
 
-    Raises BadInput of `field` for one that has no picture, is cut short, too long, too large or too
+    Raises BadInput of `image` for one that has no picture, is cut short, too long, too large or too
     small, or cannot be read.
     """
     stat = path.stat()
-    return _look(path, field, (stat.st_size, stat.st_mtime_ns))
+    return _look(path, (stat.st_size, stat.st_mtime_ns))
 
 
-def pictures_at(
-    path: Path, times: Sequence[Fraction], field: str = "image"
-) -> Iterator[Image.Image]:
+def pictures_at(path: Path, times: Sequence[Fraction]) -> Iterator[Image.Image]:
     """For each of the times (in seconds from the beginning, rising) the picture that is seen then,
     RGBA; after the end of the video its last one. Raises BadInput as `look` does."""
     from PIL import Image
 
-    film = look(path, field)
-    ticks, tick = _ticks(path, film, float(times[-1]), field)
+    film = look(path)
+    ticks, tick = _ticks(path, film, float(times[-1]))
     at = [max(0, bisect.bisect_right(ticks, (time + EARLY) / tick) - 1) for time in times]
     chosen = [ticks[number] for number in sorted(set(at))]
-    process = _ffmpeg(
-        path,
-        *("-map", "0:V:0", "-vf", f"{_selected(chosen)},{_whole(film)},format=rgba"),
-        *("-fps_mode", "passthrough", "-frames:v", str(len(chosen)), "-f", "rawvideo", "pipe:1"),
-        level="quiet",
-    )
-    try:
-        picture = None
-        for before, number in zip([None, *at], at, strict=False):
-            if number != before:
-                pixels = process.stdout.read(film.width * film.height * 4)
-                if len(pixels) < film.width * film.height * 4:
-                    where = float(ticks[number] * tick)
-                    fix = f"The picture at {where:.2f} s cannot be read; {SAVE}."
-                    raise BadInput(field, str(path), fix)
-                picture = Image.frombytes("RGBA", (film.width, film.height), pixels)
-            yield picture
-    finally:
-        process.kill()
-        process.communicate()
+    with tempfile.NamedTemporaryFile("w", suffix=".filter") as filters:
+        # From a file: an argument holds some thousands of pictures.
+        filters.write(f"{_selected(chosen)},{_whole(film)},format=rgba")
+        filters.flush()
+        raw = ("-fps_mode", "passthrough", "-frames:v", str(len(chosen)), "-f", "rawvideo")
+        with _reading(path, "-/vf", filters.name, *raw, "pipe:1") as process:
+            picture = None
+            for before, number in zip([None, *at], at, strict=False):
+                if number != before:
+                    pixels = process.read(film.width * film.height * 4)
+                    if len(pixels) < film.width * film.height * 4:
+                        process.ended()
+                        where = float(ticks[number] * tick)
+                        raise _bad(path, f"The picture at {where:.2f} s cannot be read; {SAVE}.")
+                    picture = Image.frombytes("RGBA", (film.width, film.height), pixels)
+                yield picture
 
 
 @functools.lru_cache(maxsize=64)
-def _look(path: Path, field: str, state: tuple[int, int]) -> Film:
-    first = ("-map", "0:V:0", "-frames:v", "1", "-vf", "showinfo=checksum=0", "-f", "null", "-")
-    packets = ("-map", "0:V:0", "-c", "copy", "-f", "framecrc", "pipe:1")
-    process = _ffmpeg(path, *first, *packets)
-    listed, said = (each.decode("utf-8", "replace") for each in process.communicate())
-    size = _SIZE.search(said)
-    if "Video:" not in said and "Audio:" in said:
-        raise BadInput(field, str(path), "There is sound in it, but no picture.")
-    seconds = _listed_seconds(listed)
-    if process.returncode or size is None or seconds <= 0:
-        raise BadInput(field, str(path), f"The video is damaged, or of an unknown kind; {SAVE}.")
-    declared = _declared(said)
-    if _faults(said) and seconds < WHOLE * declared:
-        fix = f"The video is damaged: only {seconds:.1f} s of {declared:.1f} s are there; {SAVE}."
-        raise BadInput(field, str(path), fix)
-    if seconds > MOST_SECONDS:
-        fix = f"It is longer than {MOST_SECONDS // 60} minutes; cut it into parts."
-        raise BadInput(field, str(path), fix)
-    above, below, width, height = map(int, size.groups())
-    if above and below:
-        width = max(1, round(width * above / below))
+def _look(path: Path, state: tuple[int, int]) -> Film:
+    damaged = _bad(path, f"The video is damaged, or of an unknown kind; {SAVE}.")
+    with _reading(path, "-c", "copy", "-f", "framecrc", "pipe:1") as process:
+        seconds = _listed_seconds(path, process.lines())
+        well, said = process.ended(), process.said()
+    if has_stream(said, "Audio") and not has_stream(said, "Video"):
+        raise _bad(path, "There is sound in it, but no picture.")
+    if not well or seconds <= 0:
+        raise damaged
+    first = ("-frames:v", "1", "-c:v", "wrapped_avframe", "-f", "framecrc")
+    with _reading(path, *first, "pipe:1") as process:
+        listed = _Listed(process.lines())
+        pictures = sum(1 for _ in listed)
+        well, faults = process.ended(), process.said()
+    if found := _OUTSIZE.search(faults):
+        raise _bad(path, f"It is {found[1]} x {found[2]} pixels: too large.")
+    if not well or not pictures or listed.size is None:
+        raise damaged
+    promised = declared(said) or 0.0
+    if has_faults(said + faults) and seconds < WHOLE * promised:
+        fix = f"The video is damaged: only {seconds:.1f} s of {promised:.1f} s are there; {SAVE}."
+        raise _bad(path, fix)
+    width, height = listed.size
+    if listed.sar:
+        width = max(1, round(width * listed.sar))
     if min(width, height) < LEAST_SIDE:
-        raise BadInput(field, str(path), f"It is {width} x {height} pixels: too small.")
+        raise _bad(path, f"It is {width} x {height} pixels: too small.")
     if width * height > MOST_PIXELS:
-        raise BadInput(field, str(path), f"It is {width} x {height} pixels: too large.")
+        raise _bad(path, f"It is {width} x {height} pixels: too large.")
     return Film(width, height, seconds)
 
 
-def _ticks(path: Path, film: Film, last: float, field: str) -> tuple[list[int], Fraction]:
+def _ticks(path: Path, film: Film, last: float) -> tuple[list[int], Fraction]:
     """When each picture begins, up to that which is seen at `last` and a little further, in ticks;
     and the seconds of a tick. A picture that comes out of order is none of them."""
-    until = ("-t", f"{last + 1:.3f}")
-    process = _ffmpeg(
-        path, *("-map", "0:V:0", "-vf", "showinfo=checksum=0", *until, "-f", "null", "-")
-    )
-    said = process.communicate()[1].decode("utf-8", "replace")
+    # Of each picture its description goes out, not its pixels; and in the ticks of the file.
+    listing = ("-c:v", "wrapped_avframe", "-enc_time_base", "filter", "-fps_mode", "passthrough")
     ticks: list[int] = []
-    for found in map(int, _START.findall(said)):
-        if not ticks or found > ticks[-1]:
-            ticks.append(found)
-    unit = _TICK.search(said)
-    tick = Fraction(int(unit[1]), int(unit[2])) if unit else Fraction(1)
-    reached = float(ticks[-1] * tick) if ticks else 0.0
-    if not ticks or (_faults(said) and reached + 1 < WHOLE * min(last, film.seconds)):
+    with _reading(path, *listing, "-t", f"{last + 1:.3f}", "-f", "framecrc", "pipe:1") as process:
+        listed = _Listed(process.lines())
+        for begins, _ in listed:
+            if not ticks or begins > ticks[-1]:
+                ticks.append(begins)
+        well, said = process.ended(), process.said()
+    reached = float(ticks[-1] * listed.tick) if ticks else 0.0
+    short = has_faults(said) and reached + 1 < WHOLE * min(last, film.seconds)
+    if not well or not ticks or short:
         fix = f"The video is damaged: it can be seen only up to {reached:.1f} s; {SAVE}."
-        raise BadInput(field, str(path), fix)
-    return ticks, tick
+        raise _bad(path, fix)
+    return ticks, listed.tick
 
 
-def _ffmpeg(path: Path, *outputs: str, level: str = "level+info") -> subprocess.Popen:
-    import imageio_ffmpeg
+class _Listed:
+    """Iterates over what framecrc lists: when each packet begins and how long it lasts, in
+    ticks."""
 
-    # Only files: what names an address is not opened.
-    source = ("-protocol_whitelist", "file", "-i", f"file:{path.resolve()}")
-    quiet = ("-hide_banner", "-nostdin", "-nostats", "-loglevel", level)
-    return subprocess.Popen(
-        [imageio_ffmpeg.get_ffmpeg_exe(), *quiet, *source, *outputs],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.tick = Fraction(1)
+        self.size: tuple[int, int] | None = None
+        self.sar = Fraction(0)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for line in self._lines:
+            if line.startswith("0,"):
+                _, decoded, seen, length, *_ = line.split(",")
+                begins = int(seen)
+                yield (int(decoded) if begins == UNTIMED else begins), int(length)
+            elif line.startswith("#tb 0:"):
+                self.tick = Fraction(line[6:].strip())
+            elif line.startswith("#dimensions 0:"):
+                width, height = line[14:].split("x")
+                self.size = int(width), int(height)
+            elif line.startswith("#sar 0:"):
+                above, below = map(int, line[7:].split("/"))
+                self.sar = Fraction(above, below) if below else Fraction(0)
+
+
+def _listed_seconds(path: Path, lines: Iterable[str]) -> float:
+    """When the last packet ends. Raises BadInput as soon as it is too much."""
+    last, listed = 0, _Listed(lines)
+    for number, (begins, length) in enumerate(listed):
+        last = max(last, begins + length)
+        if last * listed.tick.numerator > MOST_SECONDS * listed.tick.denominator:
+            fix = f"It is longer than {MOST_SECONDS // 60} minutes; cut it into parts."
+            raise _bad(path, fix)
+        if number >= MOST_PACKETS:
+            raise _bad(path, f"It has more than {MOST_PACKETS} pictures; cut it into parts.")
+    return float(last * listed.tick)
+
+
+def _reading(path: Path, *outputs: str) -> Ffmpeg:
+    small = ("-max_pixels", str(int(MOST_PIXELS * _SPARE)))
+    return Ffmpeg(path, FIELD, DEMUXERS, "-map", "0:V:0", *outputs, inputs=small)
+
+
+def _bad(path: Path, fix: str) -> BadInput:
+    return BadInput(FIELD, str(path), fix)
 
 
 def _selected(ticks: Sequence[int]) -> str:
@@ -181,36 +197,12 @@ def _selected(ticks: Sequence[int]) -> str:
 
 
 def _any_of(ticks: Sequence[int]) -> str:
-    """In pairs of pairs: ffmpeg reads no sum of more than a hundred."""
+    """Halved again and again, so that a picture is compared with few of them."""
     if len(ticks) == 1:
         return f"eq(pts,{ticks[0]})"
     half = len(ticks) // 2
-    return f"({_any_of(ticks[:half])}+{_any_of(ticks[half:])})"
+    return f"if(lt(pts,{ticks[half]}),{_any_of(ticks[:half])},{_any_of(ticks[half:])})"
 
 
 def _whole(film: Film) -> str:
     return f"scale={film.width}:{film.height}:{_SCALED},setsar=1"
-
-
-def _listed_seconds(listed: str) -> float:
-    """When the last packet ends."""
-    base = _BASE.search(listed)
-    ends = [0]
-    for line in listed.splitlines():
-        if line[:1] == "0":
-            _, _, start, length, *_ = line.split(",")
-            ends.append(int(start) + int(length))
-    return max(ends) * int(base[1]) / int(base[2]) if base else 0.0
-
-
-def _faults(said: str) -> bool:
-    return "[error]" in said or "[fatal]" in said
-
-
-def _declared(said: str) -> float:
-    """Seconds that the header of the file promises; none if it says nothing."""
-    match = _DURATION.search(said)
-    if match is None:
-        return 0.0
-    hours, minutes, seconds = match.groups()
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)

@@ -10,7 +10,8 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from pipelines.errors import BadInput
-from pipelines.film import film_ending, look
+from pipelines.film import look
+from pipelines.film_kinds import film_ending
 from pipelines.safetensors_header import safetensors_problem
 from studio import media
 from studio.library import Library

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BadInput
-from pipelines.film import film_ending, look, pictures_at
+from pipelines.film import look, pictures_at
+from pipelines.film_kinds import film_ending
 from pipelines.images import check_image, plain
 from pipelines.infinitetalk.sizes import Size, picture_size
 

@@ -8,13 +8,16 @@ import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines import ffmpeg as reader
 from pipelines import film
 from pipelines.errors import BadInput
-from pipelines.film import film_ending, look, pictures_at
+from pipelines.film import look, pictures_at
+from pipelines.film_kinds import film_ending
 from pipelines.infinitetalk.reference import moves, read_references, reference_size
 from tests.fixtures.films import LOSSLESS, ffmpeg, numbered, write_film
 from tests.fixtures.voices import hum, write_wav
@@ -237,3 +240,89 @@ def test_an_edited_video_is_looked_at_anew(tmp_path):
     assert reference_size(path) == (40, 60)
     write_film(path, numbered(6, 20, 30))
     assert reference_size(path) == (20, 30)
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """`stand_in("exit 1")`: from now on ffmpeg does the first 900 bytes of its work, then that."""
+
+    def put(ending: str) -> None:
+        script = tmp_path / "ffmpeg"
+        work = f'"{imageio_ffmpeg.get_ffmpeg_exe()}" "$@" | head -c 900'
+        script.write_text(f"#!/bin/sh\n{work}\n{ending}\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(script))
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [("kill -KILL $$", "stopped by SIGKILL"), ("exit 255", "was stopped"), ("exit 183", "damaged")],
+)
+def test_a_list_of_pictures_that_was_cut_short_is_not_used(tmp_path, stand_in, ending, words):
+    """255 is how ffmpeg itself ends after a signal. Neither of them is a fault of the file."""
+    path = write_film(tmp_path / "film.mkv", numbered(50, 16, 16))
+    looked_at = write_film(tmp_path / "looked_at.mkv", numbered(50, 16, 16))
+    look(looked_at)
+    stand_in(ending)
+    assert words in refused(path)
+    with pytest.raises(BadInput, match=words):
+        list(pictures_at(looked_at, [Fraction(0), Fraction(49, 25)]))
+
+
+def test_ctrl_c_is_not_for_the_process_that_reads(tmp_path):
+    path = write_film(tmp_path / "film.mkv", numbered(200))
+    coming = pictures_at(path, [Fraction(n, 25) for n in range(200)])
+    next(coming)
+    (child,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    assert os.getpgid(int(child)) != os.getpgid(0)
+    coming.close()
+
+
+def test_reading_that_hangs_is_given_up(tmp_path, stand_in, monkeypatch):
+    path = write_film(tmp_path / "film.mkv", numbered(2))
+    stand_in("exec sleep 60")
+    monkeypatch.setattr(reader, "MOST_WAIT", 0.3)
+    assert "took longer than" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "title", ["sar:1/1 s:10x10", "config in time_base: 1/1", "] n: 0 pts: 900 pts_time:", "[error]"]
+)
+def test_what_a_file_says_of_itself_is_not_taken_for_what_it_is(tmp_path, title):
+    said = ("-metadata", f"title={title}", "-metadata", "comment=Duration: 01:00:00")
+    path = write_film(tmp_path / "film.mkv", numbered(30), "25", *said)
+    assert (look(path).width, look(path).height) == (60, 40)
+    assert seen(path, [Fraction(n, 25) for n in (0, 12, 29)]) == [0, 12, 29]
+
+
+@pytest.mark.parametrize("codec", ["mpeg4", "libx264"])
+def test_pictures_that_are_kept_out_of_order_without_a_time_are_read(tmp_path, codec):
+    """As avi keeps them. The first few may come late, as in a player."""
+    path = tmp_path / "film.avi"
+    source = "testsrc2=s=64x48:r=25"
+    ffmpeg("-f", "lavfi", "-i", source, *("-frames:v", "50", "-c:v", codec, "-bf", "2"), str(path))
+    assert look(path).seconds == pytest.approx(2)
+    assert len(list(pictures_at(path, [Fraction(0), Fraction(49, 25)]))) == 2
+
+
+def test_thousands_of_pictures_are_picked_from_one_video(tmp_path):
+    """More than one argument of a program holds."""
+    path = tmp_path / "film.mp4"
+    fast = ("-c:v", "mpeg4", "-video_track_timescale", "90000")
+    ffmpeg("-f", "lavfi", "-i", "color=s=16x16:r=25", "-frames:v", "7500", *fast, str(path))
+    assert sum(1 for _ in pictures_at(path, [Fraction(n, 25) for n in range(7500)])) == 7500
+
+
+def test_a_video_that_is_too_large_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    """Which shows in that its pixels are told as they are kept, not as they are seen."""
+    wide = write_film(tmp_path / "wide.mkv", numbered(2), "25", "-vf", "setsar=4/3")
+    monkeypatch.setattr(film, "MOST_PIXELS", 1000)
+    assert "60 x 40 pixels: too large" in refused(wide)
+
+
+def test_a_video_of_too_many_pictures_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(film, "MOST_PACKETS", 5)
+    path = write_film(tmp_path / "film.mkv", numbered(9, 16, 16))
+    assert "more than 5 pictures" in refused(path)
