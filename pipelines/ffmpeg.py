@@ -3,11 +3,13 @@ pipe, and how it ended is told before anything of it is used."""
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,8 @@ WHOLE = 0.98
 """Of what its header says a file holds: one with faults that gives so much all the same is used."""
 MOST_WAIT = 3600
 """Seconds that ffmpeg may take for a file, or for one picture of it."""
+LOOKS = 0.2
+"""Seconds after which it is looked anew whether that has passed."""
 MOST_SAID = 1_000_000
 """Bytes that are read of its log, which begins with the header of the file."""
 _INTERRUPTED, _NO_MEMORY = 255, 244
@@ -58,6 +62,8 @@ class Ffmpeg:
             stderr=self._log,
             start_new_session=True,
         )
+        self._until, self._over = math.inf, threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def __enter__(self) -> Ffmpeg:
         return self
@@ -65,6 +71,7 @@ class Ffmpeg:
     def __exit__(
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
         self._process.kill()
         self._process.stdout.close()
         self._process.wait()
@@ -103,17 +110,18 @@ class Ffmpeg:
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
-        timer = threading.Timer(MOST_WAIT, self._stop)
-        timer.daemon = True
-        timer.start()
+        self._until = time.monotonic() + MOST_WAIT
         try:
             yield
         finally:
-            timer.cancel()
+            self._until = math.inf
 
-    def _stop(self) -> None:
-        self._late = True
-        self._process.kill()
+    def _watch(self) -> None:
+        while not self._over.wait(LOOKS):
+            if time.monotonic() > self._until:
+                self._late = True
+                self._process.kill()
+                return
 
 
 def has_faults(said: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BadInput
+from pipelines.film_kinds import film_ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,9 @@ PLAIN = "upright, on white"
 """Name what `fit` and `plain` do, for keys: change them when the pixels change."""
 
 UNKNOWN = "It is not a picture in a format known here."
+A_FILM = "It is a video, and this model takes a picture here."
+FAULTS = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error)
+"""What Pillow raises for pictures that are damaged."""
 
 LEAST_SIDE = 16
 MOST_PIXELS = 100_000_000
@@ -27,20 +31,21 @@ MOST_PIXELS = 100_000_000
 def check_image(path: Path, field: str = "image", unknown: str = UNKNOWN) -> None:
     """Raises BadInput, whose field is `field`, unless the header of the file is that of a picture
     of a usable size. `unknown` is what is said of a file that is no picture at all."""
-    with _opened(path, field, unknown):
+    with opened(path, field, unknown):
         pass
 
 
 def read_image(path: Path, width: int, height: int, field: str = "image") -> Image.Image:
     """The picture as RGB, `width` x `height`. Raises BadInput if the file cannot be used."""
-    with _opened(path, field) as image:
+    with opened(path, field) as image:
         return fit(image, width, height)
 
 
-def read_whole_image(path: Path, field: str = "image") -> Image.Image:
-    """The picture as RGB in its own size. Raises BadInput if the file cannot be used."""
-    with _opened(path, field) as image:
-        return plain(image)
+def read_whole_image(path: Path, field: str = "image", ground: str = "white") -> Image.Image:
+    """The picture as RGB in its own size, transparency on `ground`. Raises BadInput if the file
+    cannot be used."""
+    with opened(path, field) as image:
+        return plain(image, ground)
 
 
 def fit(image: Image.Image, width: int, height: int) -> Image.Image:
@@ -50,8 +55,8 @@ def fit(image: Image.Image, width: int, height: int) -> Image.Image:
     return ImageOps.fit(plain(image), (width, height), Image.Resampling.LANCZOS)
 
 
-def plain(image: Image.Image) -> Image.Image:
-    """RGB, turned upright by EXIF, transparency on white."""
+def plain(image: Image.Image, ground: str = "white") -> Image.Image:
+    """RGB, turned upright by EXIF, transparency on the colour `ground`."""
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)
@@ -60,13 +65,14 @@ def plain(image: Image.Image) -> Image.Image:
         image = image.convert("I").point(lambda value: value / 256).convert("L")
     if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
+        image = Image.alpha_composite(Image.new("RGBA", image.size, ground), image)
     return image.convert("RGB")
 
 
 @contextmanager
-def _opened(path: Path, field: str, unknown: str = UNKNOWN) -> Iterator[Image.Image]:
+def opened(path: Path, field: str, unknown: str = UNKNOWN) -> Iterator[Image.Image]:
+    """A picture file of a usable size, as Pillow has it. Raises BadInput, also for what goes wrong
+    while it is read."""
     from PIL import Image, UnidentifiedImageError
 
     if not path.is_file():
@@ -80,10 +86,11 @@ def _opened(path: Path, field: str, unknown: str = UNKNOWN) -> Iterator[Image.Im
                 raise BadInput(field, str(path), f"It is {width} x {height} pixels: too large.")
             yield image
     except UnidentifiedImageError:
-        raise BadInput(field, str(path), unknown) from None
+        fix = unknown if film_ending(path) is None else A_FILM
+        raise BadInput(field, str(path), fix) from None
     except Image.DecompressionBombError as error:
         raise BadInput(field, str(path), "It is too large.") from error
     except BadInput:
         raise
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error) as error:
+    except FAULTS as error:
         raise BadInput(field, str(path), f"It cannot be read: {error}.") from error

@@ -4,7 +4,6 @@ the library's own copies of them."""
 from __future__ import annotations
 
 import re
-import struct
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
@@ -12,6 +11,7 @@ from PIL import Image, UnidentifiedImageError
 from pipelines.errors import BadInput
 from pipelines.film import look
 from pipelines.film_kinds import film_ending
+from pipelines.images import FAULTS, LEAST_SIDE, MOST_PIXELS
 from pipelines.safetensors_header import safetensors_problem
 from studio import media
 from studio.library import Library
@@ -20,8 +20,6 @@ from studio.recipe import INPUT_FILES
 
 MAY_MOVE = frozenset({"image"})
 """Fields for a picture that some models take a video for; the others refuse it."""
-LEAST_SIDE = 16
-MOST_PIXELS = 100_000_000
 PICTURES = {
     "PNG": ".png",
     "JPEG": ".jpg",
@@ -126,13 +124,16 @@ def _picture(path: Path, name: str, also: str = "") -> str:
             if width * height > MOST_PIXELS:
                 raise BadInput("image", name, f"It is {width} x {height} pixels: too large.")
             image.load()
+            # Which are counted, and the way up, when the picture is used.
+            image.getexif()
+            getattr(image, "n_frames", 1)
             return PICTURES[image.format]
     except UnidentifiedImageError:
         fix = f"It is not a picture; use png, jpg, webp, gif, bmp or tiff.{also}"
         raise BadInput("image", name, fix) from None
     except Image.DecompressionBombError:
         raise BadInput("image", name, "It is too large.") from None
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error):
+    except FAULTS:
         fix = "The picture is damaged; save it anew or choose another one."
         raise BadInput("image", name, fix) from None
 

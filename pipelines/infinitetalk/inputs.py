@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pipelines.base import Fields, Request
 from pipelines.infinitetalk.checkpoint import PICTURE, Checkpoint
+from pipelines.infinitetalk.masks import PAINTED
 from pipelines.infinitetalk.plan import longest, segment_times, strengths, video_size, voices_of
-from pipelines.infinitetalk.reference import moves
+from pipelines.infinitetalk.reference import SEEN, moves
 from pipelines.infinitetalk.sound import TARGET_LUFS
 from pipelines.text import clean_prompt
 from pipelines.versions import versions
@@ -65,6 +66,7 @@ def encoder_inputs(
             **seen,
             "overlap": recipe.overlap,
             "fps": recipe.fps,
+            "image_seen": SEEN,
             "image_pictures": len(segment_times(recipe)),
             **{name: checkpoint.content(name) for name in eyes if name != "vae"},
             **versions(device, "torch", "transformers", "pillow", "imageio-ffmpeg"),
@@ -88,6 +90,7 @@ def encoder_inputs(
         if recipe.masks:
             parts["faces"] |= {
                 "masks": [Path(path) for path in recipe.masks],
+                "masks_painted": PAINTED,
                 **versions(device, "pillow"),
             }
     samples = longest(recipe)

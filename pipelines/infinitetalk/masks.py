@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BadInput
-from pipelines.images import check_image, read_whole_image
-from pipelines.infinitetalk.sizes import Size, picture_size
+from pipelines.images import opened, read_whole_image
+from pipelines.infinitetalk.sizes import Size, upright_size
 
 if TYPE_CHECKING:
     import torch
 
 WHITE = 128
 """The darkest grey, of 255, that counts as white."""
+PAINTED = "upright, on black"
+"""Names what `painted` does, for keys: change it when the planes change."""
 
 
 def check_mask_files(masks: Sequence[Path], reference: Size, persons: int) -> None:
@@ -27,8 +29,8 @@ def check_mask_files(masks: Sequence[Path], reference: Size, persons: int) -> No
         fix = f"There are {persons} voices: give {persons} masks, the first voice's first."
         raise BadInput("masks", _named(masks), fix)
     for path in masks:
-        check_image(Path(path), "masks")
-        size = picture_size(Path(path))
+        with opened(Path(path), "masks") as image:
+            size = upright_size(image)
         if not _alike(size, reference):
             fix = f"It is {size[1]} x {size[0]} pixels and the picture {reference[1]} x "
             fix += f"{reference[0]}: make it of that size, or of the same proportions."
@@ -37,17 +39,23 @@ def check_mask_files(masks: Sequence[Path], reference: Size, persons: int) -> No
 
 def painted(masks: Sequence[Path], reference: Size) -> torch.Tensor:
     """bool `[P, h, w]` in the size of the reference, to which masks are scaled by the nearest
-    pixel. Raises BadInput for one that cannot be read."""
+    pixel; what is transparent is black. Raises BadInput for one that cannot be read, or that is
+    black or white all over: it tells nobody apart."""
     import numpy as np
     import torch
     from PIL import Image
 
     planes = []
     for path in masks:
-        grey = read_whole_image(Path(path), "masks").convert("L")
+        grey = read_whole_image(Path(path), "masks", "black").convert("L")
         if (grey.height, grey.width) != reference:
             grey = grey.resize((reference[1], reference[0]), Image.Resampling.NEAREST)
-        planes.append(torch.from_numpy(np.asarray(grey) >= WHITE))
+        plane = torch.from_numpy(np.asarray(grey) >= WHITE)
+        if not plane.any() or plane.all():
+            colour = "white" if plane.any() else "black"
+            fix = f"It is {colour} all over: paint white where that person is, and the rest black."
+            raise BadInput("masks", str(path), fix)
+        planes.append(plane)
     return torch.stack(planes)
 
 

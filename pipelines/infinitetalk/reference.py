@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 from pipelines.errors import BadInput
 from pipelines.film import look, pictures_at
 from pipelines.film_kinds import film_ending
-from pipelines.images import check_image, plain
-from pipelines.infinitetalk.sizes import Size, picture_size
+from pipelines.images import FAULTS, opened, plain
+from pipelines.infinitetalk.sizes import Size, upright_size
 
 if TYPE_CHECKING:
     from PIL import Image
 
 ANIMATED = ("GIF", "WEBP", "PNG")
 """Formats of pictures that may move. Those of others with several pictures are not in time."""
-UNTIMED = 100
-"""Milliseconds of a picture that says no duration of its own, as browsers have it."""
+TOO_SHORT, UNTIMED = 10, 100
+"""Milliseconds: a picture that says no more than the first is seen for the second, as browsers have
+it."""
+SEEN = 2
+"""For keys: count up when other pictures of a video are seen at the same times."""
 UNKNOWN = (
     "It is neither a picture nor a video that is known here; use png, jpg, webp or gif, or mp4, "
     "mov, webm, mkv or avi."
@@ -37,8 +40,8 @@ def reference_size(path: Path) -> Size:
     if _film(path):
         film = look(path)
         return film.height, film.width
-    check_image(path, unknown=UNKNOWN)
-    return picture_size(path)
+    with opened(path, "image", UNKNOWN) as image:
+        return upright_size(image)
 
 
 def read_references(path: Path, times: Sequence[Fraction]) -> Iterator[Image.Image]:
@@ -58,27 +61,25 @@ def _film(path: Path) -> bool:
 
 
 def _frames(path: Path) -> int:
-    from PIL import Image
-
-    check_image(path, unknown=UNKNOWN)
-    with Image.open(path) as image:
+    with opened(path, "image", UNKNOWN) as image:
         return getattr(image, "n_frames", 1) if image.format in ANIMATED else 1
 
 
 def _animated(path: Path, times: Sequence[Fraction]) -> Iterator[Image.Image]:
     """As `read_references`, of a picture that moves."""
-    from PIL import Image
-
-    with Image.open(path) as image:
+    with opened(path, "image", UNKNOWN) as image:
         wanted, ends, last = list(times), Fraction(0), image.n_frames - 1
-        for number in range(last + 1):
+        # A PNG may have a picture for those who cannot see it move, which is no part of it.
+        first = 1 if image.info.get("default_image") else 0
+        for number in range(first, last + 1):
             try:
                 image.seek(number)
                 image.load()
-            except (OSError, SyntaxError, ValueError, EOFError) as error:
+            except FAULTS as error:
                 fix = f"Picture {number + 1} of it cannot be read: {error}."
                 raise BadInput("image", str(path), fix) from error
-            ends += Fraction(int(image.info.get("duration") or UNTIMED), 1000)
+            lasts = image.info.get("duration") or 0
+            ends += Fraction(int(lasts if lasts > TOO_SHORT else UNTIMED), 1000)
             if wanted and (wanted[0] < ends or number == last):
                 seen = plain(image)
                 while wanted and (wanted[0] < ends or number == last):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,13 +63,10 @@ def fit_picture(image: Image.Image, size: Size) -> torch.Tensor:
     return torch.from_numpy(np.array(pixels))
 
 
-def picture_size(path: Path) -> Size:
-    """(height, width) of a picture file that can be read, upright; from its header."""
-    from PIL import Image
-
-    with Image.open(path) as image:
-        width, height = image.size
-        turned = image.getexif().get(_ORIENTATION, 1) >= _TURNED
+def upright_size(image: Image.Image) -> Size:
+    """(height, width) of an opened picture file as it is seen; from its header."""
+    width, height = image.size
+    turned = image.getexif().get(_ORIENTATION, 1) >= _TURNED
     return (width, height) if turned else (height, width)
 
 

@@ -149,6 +149,45 @@ def test_a_picture_that_moves_is_a_video(tmp_path, form):
     assert found == [0, 1, 1, 2, 3, 3]
 
 
+def moving(path: Path, count: int, duration: int, **more) -> Path:
+    """Pictures of 64 x 64 whose red is their number, times 40."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 255, (count, 64, 64, 3), np.uint8)
+    pixels[:, :8, :8] = 0
+    pixels[:, :8, :8, 0] = 40 * np.arange(count)[:, None, None]
+    first, *others = [Image.fromarray(picture) for picture in pixels]
+    first.save(path, save_all=True, append_images=others, duration=duration, **more)
+    return path
+
+
+def shown(path: Path, *times: str) -> list[int]:
+    found = read_references(path, [Fraction(time) for time in times])
+    return [round(np.asarray(one)[:8, :8, 0].mean() / 40) for one in found]
+
+
+def test_a_picture_that_is_only_for_those_who_cannot_see_others_is_left_out(tmp_path):
+    path = moving(tmp_path / "moving.png", 4, 1000, default_image=True)
+    assert shown(path, "0", "0.9", "1.1", "2.1", "9") == [1, 1, 2, 3, 3]
+
+
+def test_a_moving_picture_in_too_great_a_hurry_moves_as_in_a_browser(tmp_path):
+    assert shown(moving(tmp_path / "10.gif", 3, 10), "0", "0.09", "0.1", "0.2") == [0, 0, 1, 2]
+    assert shown(moving(tmp_path / "20.gif", 3, 20), "0", "0.03", "0.05") == [0, 1, 2]
+
+
+def test_a_moving_picture_that_was_cut_short_anywhere_is_read_or_refused(tmp_path):
+    for form in ("gif", "png", "webp"):
+        data = moving(tmp_path / f"whole.{form}", 3, 100).read_bytes()
+        for end in range(20, len(data), len(data) // 60):
+            path = tmp_path / f"cut.{form}"
+            path.write_bytes(data[:end])
+            try:
+                assert reference_size(path) == (64, 64)
+                assert not moves(path) or len(shown(path, "0", "0.15", "9")) == 3
+            except BadInput as error:
+                assert error.field == "image"
+
+
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG", "JPEG", "TIFF"])
 def test_a_picture_that_does_not_move_is_none(tmp_path, form):
     path = tmp_path / "still"

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BadInput
-from studio import actions, media
+from pipelines.infinitetalk.reference import moves
+from studio import actions, inputs, media
 from studio.engine import Engine
 from studio.estimate import estimate
 from studio.library import Library
@@ -187,3 +188,22 @@ def test_masks_stay_with_a_take_its_retakes_and_its_file(
     assert order.later[0].recipe.masks == () and order.recipe.masks == kept
     with pytest.raises(BadInput, match="one or the other"):
         actions.order_retake(library, engine, take.id, 0, (2,), {"faces": boxes["faces"]})
+
+
+def test_a_moving_picture_that_was_cut_short_is_refused_when_it_is_given(library, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 255, (6, 64, 96, 3), np.uint8)
+    first, *others = [Image.fromarray(one) for one in pixels]
+    first.save(tmp_path / "whole.gif", save_all=True, append_images=others, duration=100)
+    data = (tmp_path / "whole.gif").read_bytes()
+    refused = 0
+    for end in range(len(data) // 4, len(data), len(data) // 40):
+        path = tmp_path / "cut.gif"
+        path.write_bytes(data[:end])
+        try:
+            kept = inputs.adopt(library, "image", path, "cut.gif")
+        except BadInput as error:
+            refused += 1
+            assert error.field == "image"
+        else:
+            assert moves(kept) in (True, False)
+    assert refused

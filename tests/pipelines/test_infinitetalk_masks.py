@@ -12,6 +12,7 @@ from PIL import Image
 
 from pipelines.errors import BadInput
 from pipelines.infinitetalk import InfiniteTalk
+from pipelines.infinitetalk.masks import PAINTED
 from reuse import FileHashes, digest, resolve
 from tests.fixtures.films import write_film
 from tests.fixtures.tiny_infinitetalk import build
@@ -117,21 +118,26 @@ def test_masks_of_other_proportions_are_refused(talk, asked, paint, masks, size)
     assert f"{size[0]} x {size[1]} pixels and the picture 60 x 40" in error.fix
 
 
-def test_half_white_is_white_and_less_is_black(talk, asked, tmp_path):
-    def grey(value: int) -> Path:
-        path = tmp_path / f"{value}.png"
-        Image.new("L", (60, 40), value).save(path)
-        return path
+def test_half_white_is_white_and_less_is_black(talk, asked, masks, tmp_path):
+    grey = tmp_path / "grey.png"
+    with Image.open(masks[0]) as image:
+        image.point(lambda value: 128 if value else 127).save(grey)
+    ours = encoded(talk, asked.but(masks=(grey, masks[1])))
+    assert torch.equal(ours, encoded(talk, asked.but(masks=masks)))
 
-    ours = encoded(talk, asked.but(masks=(grey(128), grey(255))))
-    assert ours[0].all() and ours[1].all() and not ours[2].any()
-    error = refusal(talk, asked.but(masks=(grey(255), grey(127))))
-    assert (error.field, Path(error.value).name) == ("masks", "127.png")
+
+@pytest.mark.parametrize(("value", "colour"), [(0, "black"), (127, "black"), (255, "white")])
+def test_a_mask_of_one_colour_is_refused(talk, asked, masks, tmp_path, value, colour):
+    plain = tmp_path / "plain.png"
+    Image.new("L", (60, 40), value).save(plain)
+    error = refusal(talk, asked.but(masks=(masks[0], plain)))
+    assert (error.field, Path(error.value).name) == ("masks", "plain.png")
+    assert f"{colour} all over" in error.fix
 
 
 @pytest.mark.parametrize("how", ["1", "P", "LA", "RGBA", "I;16", "turned", "jpeg"])
 def test_a_mask_may_be_kept_in_any_way(talk, asked, masks, tmp_path, how):
-    """One bit, a palette, opaque or clear, 16 bits, on its side, a little blurred."""
+    """One bit, a palette, opaque, cut out, 16 bits, on its side, a little blurred."""
     path = tmp_path / f"kept.{'jpg' if how in ('turned', 'jpeg') else 'png'}"
     with Image.open(masks[0]) as image:
         if how == "I;16":
@@ -141,9 +147,9 @@ def test_a_mask_may_be_kept_in_any_way(talk, asked, masks, tmp_path, how):
             exif[0x0112] = 6
             image.transpose(Image.Transpose.ROTATE_90).save(path, exif=exif, quality=100)
         elif how == "RGBA":
-            black = Image.new("RGBA", image.size, (0, 0, 0, 255))
-            black.putalpha(image.point(lambda value: 255 - value))
-            black.save(path)
+            cut_out = Image.new("RGBA", image.size, "white")
+            cut_out.putalpha(image)
+            cut_out.save(path)
         else:
             image.convert("L" if how == "jpeg" else how).save(path, quality=100)
     ours = encoded(talk, asked.but(masks=(path, masks[1])))
@@ -158,6 +164,15 @@ def test_masks_are_in_the_key_by_their_content(talk, asked, paint, masks, tmp_pa
     paint("two.png", (30, 5, 57, 38))
     assert key(talk, asked.but(masks=masks)) != before
     assert "masks" not in talk.encoder_inputs(asked)["faces"]
+    assert talk.encoder_inputs(asked.but(masks=masks))["faces"]["masks_painted"] == PAINTED
+
+
+def test_a_mask_that_was_cut_short_is_refused(talk, asked, masks):
+    cut = masks[0].with_name("cut.png")
+    cut.write_bytes(masks[0].read_bytes()[:-40])
+    with pytest.raises(BadInput, match="cannot be read") as refused:
+        talk.plan(asked.but(masks=(cut, masks[1])))
+    assert refused.value.field == "masks"
 
 
 def test_masks_fit_the_frames_of_a_video(talk, asked, masks, tmp_path):
@@ -181,8 +196,7 @@ def test_masks_that_do_not_go_with_the_rest_are_refused(talk, asked, masks, tmp_
 
 
 def test_a_person_without_a_place_in_the_video_is_refused(talk, asked, paint, masks):
-    for n, box in enumerate([(0, 0, 0, 0), (9, 9, 10, 10)]):
-        error = refusal(talk, asked.but(masks=(masks[0], paint(f"small{n}.png", box))))
-        assert error.field == "masks" and "The white of mask 2 is too small" in error.fix
+    error = refusal(talk, asked.but(masks=(masks[0], paint("small.png", (9, 9, 10, 10)))))
+    assert error.field == "masks" and "The white of mask 2 is too small" in error.fix
     cut_off = asked.but(masks=(masks[1], paint("edge.png", (0, 0, 5, 40))), width=32)
     assert "outside of what is cut out" in refusal(talk, cut_off).fix

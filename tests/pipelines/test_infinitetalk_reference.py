@@ -12,6 +12,7 @@ from PIL import Image
 
 from pipelines.errors import BadInput
 from pipelines.infinitetalk import InfiniteTalk
+from pipelines.infinitetalk.reference import SEEN
 from reuse import FileHashes, digest, resolve
 from tests.fixtures.films import write_film
 from tests.fixtures.tiny_infinitetalk import build
@@ -146,6 +147,7 @@ def test_the_key_is_made_of_what_decides_which_pictures_are_seen(
     assert key(talk, asked.but(audio=speech(tmp_path / "long.wav", 18))) != before
     tiled = asked.but(tiling="on")
     assert talk.segment_inputs(tiled) != talk.segment_inputs(asked)
+    assert talk.encoder_inputs(asked)["image"]["image_seen"] == SEEN
     assert talk.segment_inputs(asked) == talk.segment_inputs(asked.but(image=films["still"]))
 
 
@@ -189,7 +191,7 @@ def test_what_waits_in_main_memory_makes_the_same_video(talk, asked, given, whol
 
 
 def test_other_models_refuse_a_video_in_words(refused, films):
-    words = "not a picture in a format known here"
+    words = "It is a video, and this model takes a picture here"
     one = {"image": films["same"], "segments": 1, "overlap": 0}
     refused("wan21_i2v", "image", words, **one)
     refused("qwen_edit", "image", words, **one, frames=1)
