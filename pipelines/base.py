@@ -153,7 +153,8 @@ class SegmentOutput:
     forwards_skipped: int = 0
     """Forwards that computing all of the segment in every step would have taken beside these."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Wall time of the stages `denoise` and `decode`."""
+    """Wall time of the stages `denoise` and `decode`, and of `encode` where something is encoded
+    for this segment alone."""
     skip_map: SkipMap | None = None
     """Which chunks were computed in which step, where some were skipped."""
 

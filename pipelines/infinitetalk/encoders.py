@@ -57,14 +57,16 @@ def encode_film(
     """Of a video, on the CPU, for each of S segments what is seen when it begins (`times`, in
     seconds): `pixels` uint8 `[S, H, W, 3]`, and `clip` `[S, tokens, dim]` where there is an
     `image_encoder`. What the codec makes of them is as large as a segment, and left to it."""
-    pixels, clip = [], []
-    for picture in read_references(path, times):
-        pixels.append(fit_picture(picture, size))
-        if image_encoder is not None:
-            seen = as_video(pixels[-1])[:, :, 0]
-            clip.append(see_picture(image_encoder, seen, processor).cpu())
-    outputs = {"pixels": torch.stack(pixels)}
-    return outputs | {"clip": torch.cat(clip)} if clip else outputs
+    outputs = {"pixels": torch.empty(len(times), *size, 3, dtype=torch.uint8)}
+    for i, picture in enumerate(read_references(path, times)):
+        outputs["pixels"][i] = fit_picture(picture, size)
+        if image_encoder is None:
+            continue
+        clip = see_picture(image_encoder, as_video(outputs["pixels"][i])[:, :, 0], processor)
+        if i == 0:
+            outputs["clip"] = torch.empty(len(times), *clip.shape[1:])
+        outputs["clip"][i] = clip[0].cpu()
+    return outputs
 
 
 def latents_of(pixels: torch.Tensor, codec: VaeCodec) -> torch.Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -121,7 +122,7 @@ class InfiniteTalk(HeldTalk):
         from pipelines.infinitetalk import denoise
         from pipelines.infinitetalk.codec import VaeCodec
         from pipelines.infinitetalk.encoders import as_video
-        from pipelines.infinitetalk.seen import seen_in
+        from pipelines.infinitetalk.seen import is_film, seen_in
         from pipelines.preview import sample
         from pipelines.threads import steady_threads
 
@@ -137,9 +138,14 @@ class InfiniteTalk(HeldTalk):
         given, watch = strengths(recipe), self._watch(recipe, on_step)
         small = steady_threads(self._components["transformer"], self._components["vae"])
         with torch.no_grad(), small:
-            with self.at_work("vae") as vae:
-                codec = VaeCodec(vae, self.tiled(recipe))
+            codec = VaeCodec(self._components["vae"], self.tiled(recipe))
+            started = time.perf_counter()
+            # A picture was encoded once; that of a video is for this segment alone.
+            encodes = is_film(inputs)
+            with self.at_work("vae") if encodes else nullcontext():
                 seen = seen_in(inputs, i, recipe.frames, codec)
+                self._wait()
+            seconds = {"encode": time.perf_counter() - started} if encodes else {}
             motion = seen.latents if i == 0 else self._carried(recipe, seen, i, boundary)
             began = time.perf_counter()
             with self.at_work("transformer") as transformer, watch.inside(transformer):
@@ -154,8 +160,7 @@ class InfiniteTalk(HeldTalk):
                     denoise.timesteps_of(recipe.steps, recipe.shift),
                     lambda n, clean: watch.on_step_end(None, n - 1, None, {"latents": clean}),
                 )
-                if self.device.startswith("cuda"):
-                    torch.cuda.synchronize()
+                self._wait()
             denoised = time.perf_counter()
             with self.at_work("vae"):
                 video, next_motion = denoise.finish(
@@ -175,8 +180,15 @@ class InfiniteTalk(HeldTalk):
             every_new[: end - first],
             {"latents": next_motion.cpu()},
             watch.forwards,
-            seconds={"denoise": denoised - began, "decode": decoded - denoised},
+            seconds={**seconds, "denoise": denoised - began, "decode": decoded - denoised},
         )
+
+    def _wait(self) -> None:
+        """Until the GPU has done what it was given, so that it is counted where it belongs."""
+        import torch
+
+        if self.device.startswith("cuda"):
+            torch.cuda.synchronize()
 
     def _encoded(self, recipe: Request, part: str) -> Tensors:
         from pipelines.infinitetalk import encoders

@@ -12,13 +12,15 @@ from pipelines.errors import BadInput
 from pipelines.frames import Chain
 from pipelines.infinitetalk.checkpoint import Checkpoint
 from pipelines.infinitetalk.persons import check_persons
-from pipelines.infinitetalk.reference import reference_size
+from pipelines.infinitetalk.reference import moves, reference_size
 from pipelines.infinitetalk.sizes import Size, bucket
 from pipelines.infinitetalk.sound import samples_in
 from pipelines.infinitetalk.windows import SAMPLE_RATE, chain_of, frames_of, segments_needed
 from pipelines.nearest import check_fits, downwards, positive, within
 
 MAX_STEPS = 1000
+MOST_SEEN = 2_000_000_000
+"""Bytes of what is seen of a video: all of it stays in main memory while segments are made."""
 LEAST_FRAMES = 2
 """Of a video: one frame would be a picture, which has no sound."""
 TEXT_SCALE, AUDIO_SCALE, COLOURS, APG = 5.0, 4.0, 1.0, 0.0
@@ -58,6 +60,7 @@ def make_plan(recipe: Request, checkpoint: Checkpoint) -> Plan:
     picture = reference_size(Path(recipe.image))
     voices = voices_of(recipe)
     check_persons(recipe, picture, len(voices))
+    _check_seen(recipe, checkpoint, size)
     frames = frames_of(longest(recipe), recipe.fps)
     if frames < LEAST_FRAMES:
         field = max(voices, key=lambda name: samples_in(voices[name], name))
@@ -116,6 +119,23 @@ def segment_times(recipe: Request) -> list[Fraction]:
 
 def latent_frames(frames: int, temporal_factor: int) -> int:
     return (frames - 1) // temporal_factor + 1
+
+
+def _check_seen(recipe: Request, checkpoint: Checkpoint, size: Size) -> None:
+    """Of a video each segment has a picture, uint8, and the tokens of CLIP, fp32."""
+    if not moves(Path(recipe.image)):
+        return
+    each = size[0] * size[1] * 3
+    if checkpoint.sees_picture and checkpoint.has("image_encoder"):
+        eye = checkpoint.config("image_encoder")
+        tokens = (eye.get("image_size", 224) // eye.get("patch_size", 32)) ** 2 + 1
+        each += tokens * eye.get("hidden_size", 768) * 4
+    count = len(segment_times(recipe))
+    if each * count > MOST_SEEN:
+        fix = f"A video takes {each / 1e6:.1f} MB of memory for each of the {count} segments of "
+        fix += f"this voice, and at most {MOST_SEEN / 1e9:g} GB in all: use a picture, a shorter "
+        fix += "voice, more frames a segment or a smaller size."
+        raise BadInput("image", str(recipe.image), fix)
 
 
 def _check_size(recipe: Request, checkpoint: Checkpoint) -> None:

@@ -25,11 +25,16 @@ class Seen:
     """`[1, tokens, dim]`"""
 
 
+def is_film(inputs: Tensors) -> bool:
+    """Whether there is a picture for each segment, which is still to be encoded."""
+    return inputs["image_pixels"].dim() == 4
+
+
 def seen_in(inputs: Tensors, i: int, frames: int, codec: VaeCodec) -> Seen:
     """From encoder outputs: those of a picture as they are; of a video the picture of segment i,
     which the codec encodes now."""
     pixels, clip = inputs["image_pixels"], inputs.get("image_clip")
-    if pixels.dim() == 3:
+    if not is_film(inputs):
         return Seen(pixels, inputs["image_latents"], inputs["image_condition"], clip)
     return Seen(
         pixels[0],

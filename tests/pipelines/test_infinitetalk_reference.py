@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ from conftest import TalkRecipe, assert_same, chain, encode, seeded
 from PIL import Image
 
 from pipelines.errors import BadInput
-from pipelines.infinitetalk import InfiniteTalk
+from pipelines.infinitetalk import InfiniteTalk, plan
+from pipelines.infinitetalk.encoders import encode_film
 from pipelines.infinitetalk.reference import SEEN
 from reuse import FileHashes, digest, resolve
 from tests.fixtures.films import write_film
@@ -179,6 +182,37 @@ def test_a_video_that_cannot_be_used_is_refused_before_anything_is_loaded(talk, 
         talk.plan(asked.but(image=broken))
     assert refusal.value.field == "image"
     assert "transformer" not in talk.loaded
+
+
+def test_more_pictures_than_memory_is_meant_for_are_refused(talk, asked, films, monkeypatch):
+    """Each segment has 48 x 32 pixels and 5 tokens of 40 numbers: 5408 bytes."""
+    monkeypatch.setattr(plan, "MOST_SEEN", 3 * 5408)
+    talk.plan(asked)
+    monkeypatch.setattr(plan, "MOST_SEEN", 3 * 5408 - 1)
+    with pytest.raises(BadInput, match="each of the 3 segments") as refusal:
+        talk.plan(asked)
+    assert refusal.value.field == "image"
+    talk.plan(asked.but(image=films["still"]))
+
+
+def test_pictures_of_segments_are_in_memory_once(films):
+    """30 of 1024 x 1024; the peak of the process is counted from here."""
+
+    def megabytes(name: str) -> float:
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) / 1000
+
+    times = [Fraction(n, 25) for n in range(30)]
+    Path("/proc/self/clear_refs").write_text("5")
+    before = megabytes("VmRSS")
+    pixels = encode_film(films["at 8"], (1024, 1024), times, None, {})["pixels"]
+    assert pixels.shape == (30, 1024, 1024, 3)
+    assert megabytes("VmHWM") - before < 1.6 * pixels.nbytes / 1e6
+
+
+def test_encoding_for_a_segment_alone_is_counted(whole, still):
+    assert {tuple(output.seconds) for output in whole} == {("encode", "denoise", "decode")}
+    assert {tuple(output.seconds) for output in still} == {("denoise", "decode")}
 
 
 @pytest.mark.thorough
