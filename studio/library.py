@@ -14,6 +14,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from pipelines.errors import BadInput
+from pipelines.film_kinds import film_ending
 from reuse import Damaged, FileHashes, NotInLibrary, ReuseError, Store, digest, manifest, resolve
 from studio.database import Database
 from studio.history import History
@@ -146,9 +147,11 @@ class Library:
 
     def adopt_file(self, kind: str, path: Path, called: str = "") -> Path:
         """The library's own copy, by content, of a file of this kind (a value of INPUT_FILES);
-        `called` is the name that the person knows it by."""
+        `called` is the name that the person knows it by. A video ends as its content does, since it
+        is served by that."""
+        ending = (film_ending(path) if kind == "image" else None) or path.suffix.lower()
         with self.store.stage() as staging:
-            copy = staging.file(f"{kind}{path.suffix.lower()}")
+            copy = staging.file(f"{kind}{ending}")
             shutil.copyfile(path, copy)
             # The key is that of the copy: the file may be written to meanwhile.
             key = digest("file", resolve({kind: copy, "suffix": copy.suffix}, FileHashes()))

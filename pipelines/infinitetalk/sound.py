@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import re
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BadInput
+from pipelines.ffmpeg import WHOLE, Ffmpeg, declared, has_faults
 from pipelines.infinitetalk.windows import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -20,9 +19,12 @@ MOST_SECONDS = 1200
 LEAST_SECONDS = 0.1
 QUIETEST = 1e-3
 """Peak, of 1, below which a voice is taken for silence (-60 dB)."""
-WHOLE = 0.98
-"""Of what its header says a file holds: one with faults that gives so much all the same is used."""
-_DURATION = re.compile(r"Duration: (\d+):(\d+):(\d+(?:\.\d+)?)")
+DEMUXERS = (
+    *("wav", "w64", "aiff", "au", "caf", "flac", "ogg", "mp3", "aac", "ac3", "eac3", "amr", "wv"),
+    *("ape", "tta", "asf", "mov", "matroska", "avi", "mpeg", "mpegts", "flv"),
+)
+"""What sounds, and videos with sound, are read by. ffmpeg knows more, among them lists that name
+other files and texts that make sounds."""
 
 
 def read_voice(path: Path, field: str = "audio") -> np.ndarray:
@@ -37,16 +39,16 @@ def read_voice(path: Path, field: str = "audio") -> np.ndarray:
         raise BadInput(field, str(path), "There is no such file.")
     if path.stat().st_size == 0:
         raise BadInput(field, str(path), "It is empty.")
-    voice, said, code = _decoded(path)
-    faults = [line for line in said.splitlines() if "[error]" in line or "[fatal]" in line]
-    if code or not len(voice):
+    voice, said, well = _decoded(path, field)
+    if not well or not len(voice):
         fix = "There is no sound in it that can be read; use wav, mp3, flac, ogg or m4a."
         raise BadInput(field, str(path), fix)
     seconds = len(voice) / SAMPLE_RATE
     if seconds > MOST_SECONDS:
         fix = f"It is longer than {MOST_SECONDS // 60} minutes; cut it into parts."
         raise BadInput(field, str(path), fix)
-    if faults and seconds < WHOLE * _declared(said):
+    promised = declared(said)
+    if has_faults(said) and (promised is None or seconds < WHOLE * promised):
         fix = f"It is damaged: only {seconds:.1f} s of it can be read. Save it anew."
         raise BadInput(field, str(path), fix)
     if seconds < LEAST_SECONDS:
@@ -72,32 +74,13 @@ def _samples(path: Path, field: str, state: tuple[int, int] | None) -> int:
     return len(read_voice(path, field))
 
 
-def _decoded(path: Path) -> tuple[np.ndarray, str, int]:
-    """Samples, what ffmpeg said, its exit code."""
-    import imageio_ffmpeg
+def _decoded(path: Path, field: str) -> tuple[np.ndarray, str, bool]:
+    """Samples, what ffmpeg said, whether it ended well."""
     import numpy as np
 
-    # Only files: a playlist that names an address is not a voice.
-    source = ("-protocol_whitelist", "file", "-i", f"file:{path.resolve()}")
-    most = str(MOST_SECONDS + 1)
-    done = subprocess.run(
-        [
-            *(imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-nostdin", "-nostats"),
-            *("-loglevel", "level+info", *source, "-map", "0:a:0", "-t", most),
-            *("-ac", "1", "-ar", str(SAMPLE_RATE), "-f", "f32le", "pipe:1"),
-        ],
-        capture_output=True,
-        check=False,
-    )
-    whole = len(done.stdout) // 4 * 4
-    samples = np.frombuffer(done.stdout[:whole], dtype="<f4").astype(np.float32)
-    return samples, done.stderr.decode("utf-8", "replace"), done.returncode
-
-
-def _declared(said: str) -> float:
-    """Seconds that the header of the file promises; endless if it says nothing."""
-    match = _DURATION.search(said)
-    if match is None:
-        return float("inf")
-    hours, minutes, seconds = match.groups()
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    mono = ("-map", "0:a:0", "-t", str(MOST_SECONDS + 1), "-ac", "1", "-ar", str(SAMPLE_RATE))
+    with Ffmpeg(path, field, DEMUXERS, *mono, "-f", "f32le", "pipe:1") as process:
+        pcm = process.read()
+        well, said = process.ended(), process.said()
+    samples = np.frombuffer(pcm[: len(pcm) // 4 * 4], dtype="<f4").astype(np.float32)
+    return samples, said, well

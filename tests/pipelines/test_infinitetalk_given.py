@@ -207,3 +207,11 @@ def test_a_moving_picture_that_was_cut_short_is_refused_when_it_is_given(library
         else:
             assert moves(kept) in (True, False)
     assert refused
+
+
+def test_a_video_by_any_name_is_kept_by_one_that_is_served(library, engine, model, film, voice):
+    phone = film.with_name("phone.3gp")
+    phone.write_bytes(film.read_bytes())
+    given = {**SETTINGS, "image": phone, "audio": voice}
+    kept = actions.order_take(library, engine, model, given).recipe.image
+    assert kept.name == "image.mp4" and inputs.served_as(kept.name) == "video/mp4"

@@ -169,11 +169,25 @@ def test_what_is_no_voice_is_refused_in_words(tmp_path):
     assert "no sound" in refusal(playlist)
 
 
+def test_a_list_that_names_another_file_is_no_voice(tmp_path):
+    write_wav(tmp_path / "voice.wav", hum(0.5))
+    (tmp_path / "list.wav").write_text("ffconcat version 1.0\nfile voice.wav\n")
+    assert "no sound in it" in refusal(tmp_path / "list.wav")
+
+
+def test_a_reading_that_was_stopped_is_no_fault_of_the_voice(tmp_path, monkeypatch):
+    path = write_wav(tmp_path / "voice.wav", hum(0.5))
+    (tmp_path / "ffmpeg").write_text("#!/bin/sh\nhead -c 9000 /dev/zero; kill -KILL $$\n")
+    (tmp_path / "ffmpeg").chmod(0o755)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(tmp_path / "ffmpeg"))
+    assert "stopped by SIGKILL" in refusal(path)
+
+
 def test_a_file_that_is_too_long_is_refused_without_reading_all_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sound, "MOST_SECONDS", 60)
     path = write_wav(tmp_path / "long.wav", np.full(200 * 1000, 0.1), rate=1000)
     assert "1 minutes" in refusal(path)
-    assert len(sound._decoded(path)[0]) == 61 * RATE
+    assert len(sound._decoded(path, "audio")[0]) == 61 * RATE
 
 
 def test_a_damaged_file_is_refused_and_a_scratch_is_not(tmp_path):
