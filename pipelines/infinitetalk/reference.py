@@ -53,11 +53,14 @@ def read_references(path: Path, times: Sequence[Fraction]) -> Iterator[Image.Ima
 
 
 def _film(path: Path) -> bool:
-    if not path.is_file():
-        raise BadInput("image", str(path), "There is no such file.")
-    if path.stat().st_size == 0:
-        raise BadInput("image", str(path), "It is empty.")
-    return film_ending(path) is not None
+    try:
+        if not path.is_file():
+            raise BadInput("image", str(path), "There is no such file.")
+        if path.stat().st_size == 0:
+            raise BadInput("image", str(path), "It is empty.")
+        return film_ending(path) is not None
+    except OSError as error:
+        raise BadInput("image", str(path), f"It cannot be read: {error.strerror}.") from error
 
 
 def _frames(path: Path) -> int:

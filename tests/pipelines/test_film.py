@@ -242,6 +242,23 @@ def test_what_is_no_video_is_refused_in_words(tmp_path):
         assert words in refused(tmp_path / name)
 
 
+def test_a_file_that_may_not_be_read_is_refused_in_words(tmp_path):
+    """As for anybody but the superuser, who may read all."""
+    path = write_film(tmp_path / "film.mkv", numbered(2, 16, 16))
+    path.chmod(0)
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            reference_size(path)
+        except BadInput as error:
+            os._exit(0 if "It cannot be read: Permission denied" in error.fix else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_file_with_sound_alone_is_refused_in_words(tmp_path):
     voice = write_wav(tmp_path / "voice.wav", hum(0.5))
     sound = tmp_path / "sound.mp4"
