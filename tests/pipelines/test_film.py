@@ -259,6 +259,16 @@ def test_a_file_that_may_not_be_read_is_refused_in_words(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_what_begins_like_a_video_is_read_as_one_of_the_kinds_that_are_taken(tmp_path):
+    """ffmpeg looks further, and would find what is of another kind behind the beginning."""
+    film = write_film(tmp_path / "film.mp4", numbered(30, 48, 64))
+    ffmpeg("-i", str(film), "-c", "copy", str(tmp_path / "film.ts"))
+    for start in (b"FLV\x01", b"\x1aE\xdf\xa3"):
+        path = tmp_path / "behind.flv"
+        path.write_bytes(start.ljust(188, b"\0") + (tmp_path / "film.ts").read_bytes())
+        assert "of an unknown kind" in refused(path)
+
+
 def test_a_file_with_sound_alone_is_refused_in_words(tmp_path):
     voice = write_wav(tmp_path / "voice.wav", hum(0.5))
     sound = tmp_path / "sound.mp4"
