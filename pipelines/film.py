@@ -35,6 +35,8 @@ in webm and mkv are rounded to thousandths."""
 SAVE = "save it anew, as mp4"
 UNTIMED = -(2**63)
 """Of a packet that says not when it is seen, as in avi, but when it is decoded."""
+LISTING = ("-c:v", "wrapped_avframe", "-enc_time_base", "filter", "-fps_mode", "passthrough")
+"""Of each picture its description goes out, not its pixels, and in the ticks of the file."""
 _SCALED = "flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp+bitexact"
 _SPARE = 1.1
 """Codecs round the sides of pictures up."""
@@ -49,6 +51,8 @@ class Film:
     height: int
     """Of its pictures as they are seen: upright, with square pixels."""
     seconds: float
+    late: Fraction
+    """Seconds by which every picture comes late, where packets say only when they are decoded."""
 
 
 def look(path: Path) -> Film:
@@ -69,7 +73,8 @@ def pictures_at(path: Path, times: Sequence[Fraction]) -> Iterator[Image.Image]:
 
     film = look(path)
     ticks, tick = _ticks(path, film, float(times[-1]))
-    at = [max(0, bisect.bisect_right(ticks, (time + EARLY) / tick) - 1) for time in times]
+    after = EARLY + film.late
+    at = [max(0, bisect.bisect_right(ticks, (time + after) / tick) - 1) for time in times]
     chosen = [ticks[number] for number in sorted(set(at))]
     with tempfile.NamedTemporaryFile("w", suffix=".filter") as filters:
         # From a file: an argument holds some thousands of pictures.
@@ -93,20 +98,20 @@ def pictures_at(path: Path, times: Sequence[Fraction]) -> Iterator[Image.Image]:
 def _look(path: Path, state: tuple[int, int]) -> Film:
     damaged = _bad(path, f"The video is damaged, or of an unknown kind; {SAVE}.")
     with _reading(path, "-c", "copy", "-f", "framecrc", "pipe:1") as process:
-        seconds = _listed_seconds(path, process.lines())
+        packets = _Listed(process.lines())
+        seconds = _listed_seconds(path, packets)
         well, said = process.ended(), process.said()
     if has_stream(said, "Audio") and not has_stream(said, "Video"):
         raise _bad(path, "There is sound in it, but no picture.")
     if not well or seconds <= 0:
         raise damaged
-    first = ("-frames:v", "1", "-c:v", "wrapped_avframe", "-f", "framecrc")
-    with _reading(path, *first, "pipe:1") as process:
+    with _reading(path, *LISTING, "-frames:v", "1", "-f", "framecrc", "pipe:1") as process:
         listed = _Listed(process.lines())
-        pictures = sum(1 for _ in listed)
+        begins = [begins * listed.tick for begins, _ in listed]
         well, faults = process.ended(), process.said()
     if found := _OUTSIZE.search(faults):
         raise _bad(path, f"It is {found[1]} x {found[2]} pixels: too large.")
-    if not well or not pictures or listed.size is None:
+    if not well or not begins or listed.size is None:
         raise damaged
     promised = declared(said) or 0.0
     if has_faults(said + faults) and seconds < WHOLE * promised:
@@ -119,16 +124,17 @@ def _look(path: Path, state: tuple[int, int]) -> Film:
         raise _bad(path, f"It is {width} x {height} pixels: too small.")
     if width * height > MOST_PIXELS:
         raise _bad(path, f"It is {width} x {height} pixels: too large.")
-    return Film(width, height, seconds)
+    late = Fraction(0)
+    if packets.untimed is not None:
+        late = max(late, begins[0] - packets.untimed * packets.tick)
+    return Film(width, height, seconds, late)
 
 
 def _ticks(path: Path, film: Film, last: float) -> tuple[list[int], Fraction]:
     """When each picture begins, up to that which is seen at `last` and a little further, in ticks;
     and the seconds of a tick. A picture that comes out of order is none of them."""
-    # Of each picture its description goes out, not its pixels; and in the ticks of the file.
-    listing = ("-c:v", "wrapped_avframe", "-enc_time_base", "filter", "-fps_mode", "passthrough")
     ticks: list[int] = []
-    with _reading(path, *listing, "-t", f"{last + 1:.3f}", "-f", "framecrc", "pipe:1") as process:
+    with _reading(path, *LISTING, "-t", f"{last + 1:.3f}", "-f", "framecrc", "pipe:1") as process:
         listed = _Listed(process.lines())
         for begins, _ in listed:
             if not ticks or begins > ticks[-1]:
@@ -151,13 +157,18 @@ class _Listed:
         self.tick = Fraction(1)
         self.size: tuple[int, int] | None = None
         self.sar = Fraction(0)
+        self.untimed: int | None = None
+        """When the first packet is decoded, if it says nothing else."""
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
+        first = True
         for line in self._lines:
             if line.startswith("0,"):
-                _, decoded, seen, length, *_ = line.split(",")
-                begins = int(seen)
-                yield (int(decoded) if begins == UNTIMED else begins), int(length)
+                decoded, seen, length = map(int, line.split(",")[1:4])
+                if first and seen == UNTIMED:
+                    self.untimed = decoded
+                first = False
+                yield (decoded if seen == UNTIMED else seen), length
             elif line.startswith("#tb 0:"):
                 self.tick = Fraction(line[6:].strip())
             elif line.startswith("#dimensions 0:"):
@@ -168,9 +179,9 @@ class _Listed:
                 self.sar = Fraction(above, below) if below else Fraction(0)
 
 
-def _listed_seconds(path: Path, lines: Iterable[str]) -> float:
+def _listed_seconds(path: Path, listed: _Listed) -> float:
     """When the last packet ends. Raises BadInput as soon as it is too much."""
-    last, listed = 0, _Listed(lines)
+    last = 0
     for number, (begins, length) in enumerate(listed):
         last = max(last, begins + length)
         if last * listed.tick.numerator > MOST_SECONDS * listed.tick.denominator:
