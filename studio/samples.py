@@ -1,6 +1,6 @@
 """What a model comes with to be tried at once: prompts, and pictures and voices that lie in its
-folder. Its model_index.json lists them under "samples", each a label and, as text, some of the
-recipe fields of WRITTEN and FILES; what is anything else is no sample:
+folder. A samples.json there lists them, each a label and, as text, some of the recipe fields of
+WRITTEN and FILES; what is anything else is no sample:
 
     {"label": "One person", "prompt": "a person talks", "image": "face.png", "audio": "voice.wav"}
 """
@@ -19,6 +19,7 @@ from studio import inputs
 from studio.library import Library
 from studio.recipe import INPUT_FILES, SEVERAL_FILES
 
+NAME = "samples.json"
 WRITTEN = ("prompt", "negative_prompt", "faces")
 FILES = frozenset(INPUT_FILES) - SEVERAL_FILES
 MOST = 8
@@ -37,9 +38,8 @@ def samples_of(model: Model) -> list[Sample]:
     """Those of a model that is here, whatever its index says otherwise; at most MOST."""
     folder = model.folder()
     try:
-        index = json.loads((folder / "model_index.json").read_text(encoding="utf-8"))
-        listed = index["samples"]
-    except (OSError, ValueError, KeyError, TypeError):
+        listed = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
         return []
     found = (_sample(folder, one) for one in listed[:MOST]) if isinstance(listed, list) else ()
     return [sample for sample in found if sample]

@@ -20,17 +20,19 @@ MODEL_INDEX = {
     "tokenizer": ["transformers", "PreTrainedTokenizerFast"],
     "transformer": ["diffusers", "SkyReelsV2Transformer3DModel"],
     "vae": ["pipelines.starter.codec", "FrameStackCodec"],
-    "samples": [
-        {
-            "label": "A boat at sunset",
-            "prompt": "a red boat drifting left over the sea at sunset",
-        },
-        {
-            "label": "A balloon at dawn",
-            "prompt": "a yellow balloon drifting right over green hills at dawn",
-        },
-    ],
 }
+
+SAMPLES = [
+    {
+        "label": "A boat at sunset",
+        "prompt": "a red boat drifting left over the sea at sunset",
+    },
+    {
+        "label": "A balloon at dawn",
+        "prompt": "a yellow balloon drifting right over green hills at dawn",
+    },
+]
+"""What a person may begin with."""
 
 
 def new_transformer(dim: int = 192, layers: int = 6, heads: int = 4, text_dim: int = 64):
@@ -82,7 +84,8 @@ def export_checkpoint(
     tokenizer.save_pretrained(folder / "tokenizer")
     new_scheduler().save_pretrained(folder / "scheduler")
     _write_tokenizer_config(folder / "tokenizer" / "tokenizer_config.json")
-    (folder / "model_index.json").write_text(json.dumps(MODEL_INDEX, indent=2) + "\n")
+    for name, told in (("model_index.json", MODEL_INDEX), ("samples.json", SAMPLES)):
+        (folder / name).write_text(json.dumps(told, indent=2) + "\n")
     return sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
 
 

@@ -20,7 +20,7 @@ DEFAULTS = {
     "overlap": MOTION,
     "steps": 8,
     "guidance_scale": 1.0,
-    "audio_scale": 2.0,
+    "audio_scale": 1.5,
     "shift": 3.0,
     "color_correction": 0.0,
     "apg": 0.0,
@@ -52,7 +52,6 @@ MODEL_INDEX = {
     "transformer": ["pipelines.infinitetalk.transformer", "InfiniteTalkTransformer3DModel"],
     "vae": ["pipelines.talking.codec", "PatchCodec"],
     "defaults": DEFAULTS,
-    "samples": SAMPLES,
 }
 
 
@@ -92,8 +91,9 @@ def export_checkpoint(folder: Path, models: dict[str, Any], tokenizer: Any) -> i
         },
     )
     _write(folder / "model_index.json", MODEL_INDEX)
+    _write(folder / "samples.json", SAMPLES)
     return sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
 
 
-def _write(path: Path, content: dict) -> None:
+def _write(path: Path, content: dict | list) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n")

@@ -134,7 +134,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--segments", type=int, default=4)
     parser.add_argument("--people", type=int, default=1, choices=(1, 2))
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--audio-scale", type=float, default=2.0)
+    parser.add_argument("--audio-scale", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drawn", action="store_true", help="score the drawings themselves")
     parser.add_argument("--codec", action="store_true", help="score drawings after the codec")

@@ -104,11 +104,11 @@ def test_a_batch_is_conditioned_as_the_segment_loop_does_it(work, constants):
 
 
 def test_without_boxes_the_persons_are_the_halves_of_the_pipeline():
-    from pipelines.infinitetalk.persons import halves
+    from pipelines.infinitetalk.persons import boxed, halves
     from pipelines.infinitetalk.persons import person_masks as masks_of_boxes
 
     ours = person_masks(torch.zeros(1, 2, 4), None)[0]
-    assert torch.equal(ours, masks_of_boxes(halves((64, 96)), (64, 96), (64, 96), 8).float())
+    assert torch.equal(ours, masks_of_boxes(boxed(halves((64, 96)), (64, 96)), (64, 96), 8).float())
 
 
 def test_training_learns_and_goes_on_where_it_stopped(work, codec, constants, tmp_path):

@@ -31,7 +31,7 @@ def folder_with(tmp_path):
         folder.mkdir(exist_ok=True)
         shutil.copyfile(TALKING / "face.png", folder / "face.png")
         (tmp_path / "secret.png").write_bytes(b"not for everybody")
-        (folder / "model_index.json").write_text(json.dumps({"samples": samples}))
+        (folder / "samples.json").write_text(json.dumps(samples))
         return dataclasses.replace(catalogue.find("talking"), source=folder)
 
     return make
@@ -81,7 +81,7 @@ def test_a_model_that_is_not_here_has_none():
 
 
 def test_a_file_that_is_no_picture_is_refused_by_field(library, folder_with):
-    model = folder_with([{"label": "x", "image": "model_index.json"}])
+    model = folder_with([{"label": "x", "image": "samples.json"}])
     with pytest.raises(BadInput) as refused:
         take_sample(library, model, 0)
     assert refused.value.field == "image"
