@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pipelines.errors import BadInput
 from pipelines.ffmpeg import WHOLE, Ffmpeg, declared, has_faults, has_stream
 from pipelines.film_kinds import DEMUXERS
-from pipelines.images import LEAST_SIDE, MOST_PIXELS
+from pipelines.images import MOST_PIXELS, size_fault
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -120,10 +120,8 @@ def _look(path: Path, state: tuple[int, int]) -> Film:
     width, height = listed.size
     if listed.sar:
         width = max(1, round(width * listed.sar))
-    if min(width, height) < LEAST_SIDE:
-        raise _bad(path, f"It is {width} x {height} pixels: too small.")
-    if width * height > MOST_PIXELS:
-        raise _bad(path, f"It is {width} x {height} pixels: too large.")
+    if fault := size_fault(width, height):
+        raise _bad(path, fault)
     late = Fraction(0)
     if packets.untimed is not None:
         late = max(late, begins[0] - packets.untimed * packets.tick)

@@ -26,6 +26,7 @@ FAULTS = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, str
 
 LEAST_SIDE = 16
 MOST_PIXELS = 100_000_000
+TOO_LARGE = f"It is too large; {MOST_PIXELS // 10**6} megapixels are the most."
 
 
 def check_image(path: Path, field: str = "image", unknown: str = UNKNOWN) -> None:
@@ -69,6 +70,16 @@ def plain(image: Image.Image, ground: str = "white") -> Image.Image:
     return image.convert("RGB")
 
 
+def size_fault(width: int, height: int) -> str | None:
+    """Why a picture of so many pixels is not taken, or None."""
+    if min(width, height) < LEAST_SIDE:
+        return f"It is {width} x {height} pixels: too small, {LEAST_SIDE} is the least."
+    if width * height > MOST_PIXELS:
+        most = MOST_PIXELS // 10**6
+        return f"It is {width} x {height} pixels: too large, {most} megapixels are the most."
+    return None
+
+
 @contextmanager
 def opened(path: Path, field: str, unknown: str = UNKNOWN) -> Iterator[Image.Image]:
     """A picture file of a usable size, as Pillow has it. Raises BadInput, also for what goes wrong
@@ -80,16 +91,14 @@ def opened(path: Path, field: str, unknown: str = UNKNOWN) -> Iterator[Image.Ima
     try:
         with Image.open(path) as image:
             width, height = image.size
-            if min(width, height) < LEAST_SIDE:
-                raise BadInput(field, str(path), f"It is {width} x {height} pixels: too small.")
-            if width * height > MOST_PIXELS:
-                raise BadInput(field, str(path), f"It is {width} x {height} pixels: too large.")
+            if fault := size_fault(width, height):
+                raise BadInput(field, str(path), fault)
             yield image
     except UnidentifiedImageError:
         fix = unknown if film_ending(path) is None else A_FILM
         raise BadInput(field, str(path), fix) from None
     except Image.DecompressionBombError as error:
-        raise BadInput(field, str(path), "It is too large.") from error
+        raise BadInput(field, str(path), TOO_LARGE) from error
     except BadInput:
         raise
     except FAULTS as error:

@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 from pipelines.errors import BadInput
 from pipelines.film import look
 from pipelines.film_kinds import film_ending
-from pipelines.images import FAULTS, LEAST_SIDE, MOST_PIXELS
+from pipelines.images import FAULTS, TOO_LARGE, size_fault
 from pipelines.safetensors_header import safetensors_problem
 from studio import media
 from studio.library import Library
@@ -119,10 +119,8 @@ def _picture(path: Path, name: str, also: str = "") -> str:
     try:
         with Image.open(path, formats=list(PICTURES)) as image:
             width, height = image.size
-            if min(width, height) < LEAST_SIDE:
-                raise BadInput("image", name, f"It is {width} x {height} pixels: too small.")
-            if width * height > MOST_PIXELS:
-                raise BadInput("image", name, f"It is {width} x {height} pixels: too large.")
+            if fault := size_fault(width, height):
+                raise BadInput("image", name, fault)
             image.load()
             # Which are counted, and the way up, when the picture is used.
             image.getexif()
@@ -132,7 +130,7 @@ def _picture(path: Path, name: str, also: str = "") -> str:
         fix = f"It is not a picture; use png, jpg, webp, gif, bmp or tiff.{also}"
         raise BadInput("image", name, fix) from None
     except Image.DecompressionBombError:
-        raise BadInput("image", name, "It is too large.") from None
+        raise BadInput("image", name, TOO_LARGE) from None
     except FAULTS:
         fix = "The picture is damaged; save it anew or choose another one."
         raise BadInput("image", name, fix) from None

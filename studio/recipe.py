@@ -41,6 +41,8 @@ MAY_BE_EMPTIED = frozenset({*INPUT_FILES, *NUMBERS_OF_SOME})
 HUB_FILE = re.compile(r"(?!inputs/)[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(/[\w-][\w.-]*)+")
 """`org/name/file`, a file of a hub repository. Manifests name the library's own as `inputs/…`."""
 
+_NO_FILE = "There is no such file; check the path."
+
 
 class Lora(BaseModel):
     """A low-rank change of a model's weights, and how much of it is added."""
@@ -169,7 +171,9 @@ class Recipe(BaseModel):
 
         def absolute(name: str, path: Path) -> Path:
             if not path.expanduser().is_file():
-                raise BadInput(name, str(path), "There is no such file; check the path.")
+                is_folder = path.expanduser().is_dir()
+                fix = "It is a folder; name a file." if is_folder else _NO_FILE
+                raise BadInput(name, str(path), fix)
             return path.expanduser().resolve()
 
         loras = tuple(lora.model_copy(update={"file": _local(lora.file)}) for lora in self.loras)

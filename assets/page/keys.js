@@ -33,12 +33,13 @@ addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.isComposing) return;
   const at = event.target instanceof Element ? event.target : document.body;
   const command = event.ctrlKey || event.metaKey;
-  if (command && event.key === "Enter" && !at.closest("dialog")) {
+  const inDialog = at.closest("dialog") || document.querySelector("dialog:modal");
+  if (command && event.key === "Enter" && !inDialog) {
     event.preventDefault();
     run("generate");
     return;
   }
-  if (at.closest("dialog") || at.closest(WRITES)) return;
+  if (inDialog || at.closest(WRITES)) return;
   if (command && event.key.toLowerCase() === "z" && !event.shiftKey) {
     event.preventDefault();
     run("undo");

@@ -80,8 +80,8 @@ export class ModelCard {
     this.progress.hidden = !open;
     if (open) this.drawProgress(download);
     const told = !download || open || (download.state === "done" && this.model.present) ? "" : download.told;
-    setText(this.ended, told);
-    this.ended.classList.toggle("models-fault", download?.state === "failed");
+    setText(this.ended, this.asked || told);
+    this.ended.classList.toggle("models-fault", this.asked ? this.refused : download?.state === "failed");
     this.drawActions();
   }
 
@@ -96,14 +96,20 @@ export class ModelCard {
     setText(this.arriving, words.join(" · "));
   }
 
+  // What came of asking the hub; it stays until it is asked again.
+  tell(words, refused = false) {
+    Object.assign(this, { asked: words, refused });
+    this.drawDownload(this.download);
+  }
+
   // What the download comes to is said before it starts.
   async ask() {
     this.get.disabled = true;
-    setText(this.ended, "Asking the hub…");
+    this.tell("Asking the hub…");
     const { id } = this.model;
     try {
       const told = await this.panel.look(id);
-      setText(this.ended, "");
+      this.tell("");
       const no = () => {
         this.offer.hidden = true;
         this.drawActions();
@@ -114,10 +120,11 @@ export class ModelCard {
       this.drawActions();
       this.offer.querySelector("button").focus();
     } catch (error) {
-      setText(this.ended, error.fix ?? error.message);
-      this.ended.classList.add("models-fault");
+      this.tell(error.fix ?? error.message, true);
     } finally {
       this.get.disabled = false;
+      // A button that is disabled loses the focus.
+      if (document.activeElement === document.body && this.get.isConnected) this.get.focus();
     }
   }
 }

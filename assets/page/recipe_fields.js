@@ -138,10 +138,25 @@ export function segmentsField(field) {
   const number = numberField(field, { inline: false, extra });
   const length = h("output", { class: "recipe-length number", for: number.control.id });
   number.element.querySelector(".recipe-control").append(length);
+  const { control, hintLine } = number;
+  const hint = hintLine.textContent;
+  const steppers = [...number.element.querySelectorAll(".recipe-control button")];
+  // Unless fewer are asked for, a voice decides how many there are.
+  const isOpen = () => (modelOf(draft.model)?.takes_audio ?? false) && !(field.name in draft.recipe);
+  const leaveOpen = () => {
+    if (!isOpen()) return;
+    if (!has(control)) control.value = "";
+    control.setAttribute("placeholder", "all");
+    control.removeAttribute("aria-valuenow");
+  };
+  control.addEventListener("blur", leaveOpen);
   const draw = (fault) => {
     const value = secondsOf(Number(valueOf(field.name)));
     setText(length, fault || value === null ? "" : `${value < 100 ? value.toFixed(1) : Math.round(value)} s`);
     number.draw(fault);
+    leaveOpen();
+    for (const stepper of steppers) stepper.hidden = isOpen();
+    setText(hintLine, modelOf(draft.model)?.takes_audio ? "As many as the voice takes, unless fewer are given here." : hint);
   };
   return { ...number, draw };
 }

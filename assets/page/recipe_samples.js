@@ -1,8 +1,9 @@
 // What the chosen model comes with to be tried: one press fills the prompt, the picture, the voice.
 import { post } from "./api.js";
 import { arrange, button, h } from "./dom.js";
-import { draft, herePlace, isPlace, replace, WRITTEN } from "./recipe_draft.js";
+import { carryOn, draft, herePlace, isPlace, replace, WRITTEN } from "./recipe_draft.js";
 import { modelOf } from "./recipe_facts.js";
+import { openSession, store } from "./store.js";
 import { toast } from "./toasts.js";
 
 export class SamplesRow {
@@ -27,6 +28,11 @@ export class SamplesRow {
     try {
       const told = await post("/api/samples", { model, number });
       if (!isPlace(place) || draft.model !== model) return;
+      // Takes of one session are compared: those of another model are no match.
+      if (store.session?.takes.some((take) => take.model !== model)) {
+        await carryOn();
+        await openSession(null);
+      }
       const settings = Object.entries(draft.recipe).filter(([name]) => !WRITTEN.includes(name) && name !== "segments");
       replace(
         { recipe: { ...Object.fromEntries(settings), ...told.recipe }, files: { ...draft.files, ...told.files } },

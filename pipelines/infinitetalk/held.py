@@ -73,7 +73,9 @@ class HeldTalk(Held):
         for field, works in (("weights", WEIGHTS), ("offload", OFFLOADS)):
             value = getattr(recipe, field) or "auto"
             if value not in (*works, "auto"):
-                fix = f"It does not work with InfiniteTalk; use auto or {', '.join(works)}."
+                fix = (
+                    f"No model of the InfiniteTalk family takes it; use auto or {', '.join(works)}."
+                )
                 raise BadInput(field, value, fix)
         choice = super().holding(recipe)
         return replace(choice, offload="group") if choice.offload == "sequential" else choice

@@ -354,6 +354,23 @@ def test_a_download_is_offered_followed_cancelled_and_finished(
             server.stop()
 
 
+@pytest.mark.thorough
+def test_a_hub_that_is_away_is_told_until_it_is_asked_again(server, open_page):
+    page = open_page(server.address, away=True)
+    drawer = open_drawer(page, "Models")
+    card = drawer.get_by_role("listitem").filter(has_text="infinitetalk-14b-multi")
+    get = card.get_by_role("button", name="Download")
+    get.click()
+    told = card.locator(".model-ended.models-fault")
+    expect(told).to_contain_text("Downloads are turned off", timeout=30_000)
+    page.wait_for_timeout(5000)  # Looks at downloads lie between.
+    expect(told).to_contain_text("Downloads are turned off")
+    expect(get).to_be_focused()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+
+
 PROGRESS = (
     "+document.querySelector('.model-progress:not([hidden]) [role=progressbar]').ariaValueNow > 5"
 )
