@@ -324,7 +324,7 @@ MODELS = (
                 "segments": AS_LONG_AS_THE_VOICE,
                 "steps": 8,
                 "guidance_scale": 1.0,
-                "audio_scale": 2.0,
+                "audio_scale": 1.5,
                 "shift": 3.0,
                 "color_correction": 0.0,
                 "apg": 0.0,

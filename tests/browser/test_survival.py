@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import signal
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import RENDER_MS, main_button, tile, tiles
 from tests.browser.test_story import few_steps, wait_for_takes
 
-LONG = 60
+LONG = 40
 """Steps of a render that has a middle for a browser that shares its cores."""
 
 
@@ -43,7 +44,7 @@ def test_a_killed_server_goes_on_with_the_interrupted_job_first(server, open_pag
     main_button(page).click()
     expect(page.locator("#jobs")).to_contain_text("segment", timeout=RENDER_MS)
     main_button(page).click()
-    expect(page.locator("#jobs")).to_contain_text("1 waiting")
+    expect(page.locator("#jobs")).to_contain_text("1 waiting", timeout=20_000)
     expect(page.locator("#jobs")).to_contain_text("segment 2 of 4", timeout=RENDER_MS)
     server.stop(signal.SIGKILL)
     expect(page.locator("#jobs")).to_contain_text("does not answer", timeout=10_000)
@@ -88,6 +89,7 @@ def test_the_queue_can_be_reordered_and_emptied(server, open_page):
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0, timeout=20_000)
 
 
+@pytest.mark.thorough
 def test_a_retake_from_a_locked_segment_is_refused_until_it_is_unlocked(server, open_page):
     page = open_page(server.address)
     few_steps(page, 4)

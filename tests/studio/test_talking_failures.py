@@ -52,16 +52,17 @@ def test_a_failure_at_each_stage_leaves_the_baseline_and_no_half_take(
     assert rendered.sources == ["reused"] * 2 and set(rendered.encoders.values()) == {"reused"}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.thorough)])
-def test_kills_at_random_moments_lose_nothing(library, spoken, parent, kills):
+@pytest.mark.thorough
+def test_twenty_kills_lose_nothing(library, spoken, parent):
     frames, track = frames_of(library, parent), read_sound(library.result(parent))
     given = speech(str(spoken / "voice.wav"), image=str(TALKING / "face.png"))
-    kill_often(library, kills, "talking", given)
+    kill_often(library, 20, "talking", given)
     with Library(library.folder) as again:
         assert np.array_equal(frames_of(again, parent), frames)
         assert np.array_equal(read_sound(again.result(parent)), track)
 
 
+@pytest.mark.thorough
 def test_processes_render_the_same_and_different_takes_at_once(library, spoken, parent, nursery):
     def start(seed):
         words = ["generate", "--model", "talking", "--prompt", "a person talks"]
@@ -113,6 +114,7 @@ def test_a_damaged_encoding_of_the_voice_is_made_again_and_no_other(library, eng
     assert segment_state(library, parent, 2) == before
 
 
+@pytest.mark.thorough
 def test_a_fresh_interpreter_resumes_a_take_it_never_saw_to_the_same_bits(
     library, fresh_app, parent
 ):
