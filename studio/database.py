@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,21 @@ log = logging.getLogger(__name__)
 SCHEMA_VERSION = len(VERSIONS)
 BUSY_SECONDS = 30
 _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Turns to a write-ahead log. SQLite does not wait by itself where several processes do so at
+    once."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > until:
+                raise
+        time.sleep(0.02)
 
 
 class Database:
@@ -51,7 +67,8 @@ class Database:
         )
         try:
             version = self._version(connection)
-            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            _write_ahead(connection)
+            for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
             self._connection = connection
             self.tables = sqlite_utils.Database(connection)
