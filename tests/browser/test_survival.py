@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import RENDER_MS, main_button, tile, tiles
@@ -89,7 +88,6 @@ def test_the_queue_can_be_reordered_and_emptied(server, open_page):
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0, timeout=20_000)
 
 
-@pytest.mark.thorough
 def test_a_retake_from_a_locked_segment_is_refused_until_it_is_unlocked(server, open_page):
     page = open_page(server.address)
     few_steps(page, 4)

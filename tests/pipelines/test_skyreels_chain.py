@@ -76,7 +76,6 @@ def test_the_number_of_threads_does_not_show(pipeline, recipe, whole):
         torch.set_num_threads(1)
 
 
-@pytest.mark.thorough
 def test_a_fresh_process_makes_the_same_bits(whole, tiny, tmp_path):
     save_file(whole[0].boundary, tmp_path / "boundary.safetensors")
     script = """

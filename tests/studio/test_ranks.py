@@ -70,7 +70,7 @@ def test_two_ranks_go_on_from_what_one_process_made(group, library, generate):
     assert len(frames_of(library, take)) == take.total_frames
 
 
-@pytest.mark.parametrize("dies", [pytest.param(0, marks=pytest.mark.thorough), 1])
+@pytest.mark.parametrize("dies", [0, 1])
 def test_a_rank_that_dies_leaves_the_last_success(group, library, generate, dies):
     before = generate([1], segments=2, steps=2).take
     ranks = group("--steps", 40, "--seed", 2)

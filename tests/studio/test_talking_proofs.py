@@ -183,7 +183,8 @@ def test_new_seeds_keep_the_prefix_and_the_whole_track(library, engine, parent, 
 
 
 @pytest.mark.thorough
-def test_the_seam_is_hardly_rougher_than_the_inside_of_a_segment(library, say, parent):
+@pytest.mark.xfail(strict=True, reason="not reached: 1.34 with the weights that ship")
+def test_the_seam_is_no_rougher_than_the_inside_of_a_segment(library, say, parent):
     """Inside, too, it counts from one latent frame to the next: the codec draws four frames of the
     video at a time, which differ less among themselves. The first seam is the roughest, about 1.5:
     behind it frames begin from made ones, before it from the picture."""
@@ -196,7 +197,7 @@ def test_the_seam_is_hardly_rougher_than_the_inside_of_a_segment(library, say, p
         seams = [part.frames[0] - 1 for part in take.segments[1:]]
         inside = np.setdiff1d(np.arange(0, len(steps), 4), seams)
         ratios += list(steps[seams] / np.median(steps[inside]))
-    assert np.mean(ratios) <= 1.4, ratios
+    assert np.mean(ratios) <= 1.3, ratios
 
 
 def test_keep_0_with_a_new_seed_loads_no_encoder_and_changes_every_segment(library, parent):
