@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -23,11 +24,33 @@ from tests.fixtures.once import once
 from tests.forked import Nursery
 from tests.studio import talking
 
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
 ROOT = Path(__file__).parents[2]
 PROMPT = "a red boat drifting left over the sea at sunset"
 STEPS = 3
 
 Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def served_library(tmp_path_factory) -> Iterator[Library]:
+    """One library for all tests of a file; `client` asks for it."""
+    with Library(tmp_path_factory.mktemp("served") / "library") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(served_library: Library) -> Iterator[TestClient]:
+    """A browser's side of the whole studio, without a server."""
+    from fastapi.testclient import TestClient
+
+    from studio.api import create_app
+
+    app = create_app(served_library, "127.0.0.1")
+    with TestClient(app, base_url="http://127.0.0.1") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import json
 import struct
 import wave
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,15 +25,8 @@ MARKUP = '<img src=x onerror="alert(1)"> ${1+1} {{7*7}} 🪁 \u202eשלום'
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory) -> Iterator[Library]:
-    with Library(tmp_path_factory.mktemp("served") / "library") as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def client(library) -> Iterator[TestClient]:
-    with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as opened:
-        yield opened
+def library(served_library: Library) -> Library:
+    return served_library
 
 
 def send(client: TestClient, data: bytes, name: str = "result.mp4"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -26,15 +25,8 @@ from tests.studio.test_download import (  # noqa: F401
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory) -> Iterator[Library]:
-    with Library(tmp_path_factory.mktemp("served") / "library") as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def client(library) -> Iterator[TestClient]:
-    with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as opened:
-        yield opened
+def library(served_library: Library) -> Library:
+    return served_library
 
 
 def rows(client: TestClient) -> dict[str, dict]:

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from studio.api import create_app, files
+from studio.api import files
 from studio.library import Library
 from tests.fixtures.films import write_film
 from tests.fixtures.voices import hum, write_wav
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory) -> Iterator[Library]:
-    with Library(tmp_path_factory.mktemp("served") / "library") as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def client(library) -> Iterator[TestClient]:
-    with TestClient(create_app(library, "127.0.0.1"), base_url="http://127.0.0.1") as opened:
-        yield opened
+def library(served_library: Library) -> Library:
+    return served_library
 
 
 def give(client: TestClient, kind: str, data: bytes, name: str):
