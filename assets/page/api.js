@@ -11,7 +11,7 @@ export class Refused extends Error {
   }
 }
 
-// The studio could not be reached at all.
+// The studio could not be reached, or did not finish its answer.
 export class Away extends Error {
   constructor() {
     super("The studio does not answer. It is tried again until it does.");
@@ -32,8 +32,10 @@ async function call(method, path, body) {
     throw new Away();
   }
   if (answer.status === 204) return null;
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, { error: told.detail, ...told });
+  const told = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refused(answer.status, { error: told?.detail, ...told });
+  // The studio ended in the middle of its answer.
+  if (told === null) throw new Away();
   return told;
 }
 

@@ -124,7 +124,8 @@ export function show(takes, at = null) {
 export async function poll() {
   clearTimeout(timer);
   // Polls do not overtake each other: the last one asks for what the last order changed.
-  polling = (polling ?? Promise.resolve()).then(look);
+  // One that fails is told of, and the next one asks again.
+  polling = (polling ?? Promise.resolve()).then(look).catch(console.error);
   await polling;
   const busy = store.state?.jobs.length > 0;
   clearTimeout(timer);
@@ -135,6 +136,8 @@ async function look() {
   let told;
   try {
     told = await get(`/api/state?session=${part(store.name ?? "")}&seen=${seen}`);
+    // Some other program answers at this port.
+    if (told && !told.server) throw new Away();
   } catch (error) {
     if (!(error instanceof Away)) console.warn(error.message);
     if (!store.away) set({ away: true });

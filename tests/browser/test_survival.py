@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import RENDER_MS, main_button, tile, tiles
 from tests.browser.test_story import few_steps, wait_for_takes
@@ -52,6 +53,20 @@ def test_a_killed_server_goes_on_with_the_interrupted_job_first(server, open_pag
     # Its finished segments come from disk.
     expect(page.locator("#jobs")).to_contain_text(re.compile("segment [234] of 4"), timeout=30_000)
     wait_for_takes(page, 2)
+
+
+def test_an_answer_that_is_cut_off_or_no_studio_s_stops_the_page_for_a_moment_only(
+    server, open_page
+):
+    def answering(text: str) -> Callable[[Route], None]:
+        return lambda route: route.fulfill(body=text)
+
+    page = open_page(server.address)
+    for answer in ('{"rev": "1", "jobs": [', "{}"):
+        page.route("**/api/state*", answering(answer))
+        expect(page.locator("#jobs")).to_contain_text("does not answer", timeout=10_000)
+        page.unroute("**/api/state*")
+        expect(page.locator("#jobs")).not_to_contain_text("does not answer", timeout=10_000)
 
 
 def test_a_job_that_was_cancelled_keeps_its_segments_and_can_go_on(server, open_page):
