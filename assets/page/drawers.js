@@ -17,6 +17,7 @@ export function mount(element) {
     openHistory: () => drawer.open(history),
     openModels: () => drawer.open(models),
     openKeys: () => drawer.open(keySheet),
+    openDrawer: (one) => drawer.open(one),
     openFile: (file) => openFile(file).then((opened) => opened && drawer.close()),
   });
 }

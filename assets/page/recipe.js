@@ -5,6 +5,7 @@ import { changedFields, changes, changesReady, ChangesNote } from "./recipe_chan
 import { checked, counts } from "./recipe_check.js";
 import { chooseModel, draft, follow, fromRecipe, isReady, replace, restarted, WRITTEN } from "./recipe_draft.js";
 import { facts, fieldOf, modelOf, readFacts, readModels, reads } from "./recipe_facts.js";
+import { FacesField } from "./recipe_faces.js";
 import { fieldFor, framed, segmentsField, textField } from "./recipe_fields.js";
 import { FlowBox } from "./recipe_flow.js";
 import { FilesField, InputField, LorasField } from "./recipe_files.js";
@@ -70,6 +71,7 @@ class ModelField {
 }
 
 function anyFieldFor(field) {
+  if (field.name === "faces") return new FacesField(field);
   const Files = { file: InputField, files: FilesField, loras: LorasField }[field.kind];
   return Files ? new Files(field) : fieldFor(field);
 }

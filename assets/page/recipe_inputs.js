@@ -6,7 +6,7 @@ import { fieldOf, modelOf, reads } from "./recipe_facts.js";
 import { toast } from "./toasts.js";
 
 // Files of the library are named by their own folder and their name.
-const urlOf = (path) => `/api/inputs/${path.split(/[\\/]/).slice(-2).map(encodeURIComponent).join("/")}`;
+export const urlOf = (path) => `/api/inputs/${path.split(/[\\/]/).slice(-2).map(encodeURIComponent).join("/")}`;
 export const nameOf = (path) => draft.files[path] ?? path.split(/[\\/]/).pop();
 
 // Gives a file to the draft, for the recipe field `name`: in place of the one that is there, or

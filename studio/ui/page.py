@@ -9,7 +9,7 @@ from studio.ui import components
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 STYLES = (
-    *("tokens", "shell", "jobs", "recipe", "stage", "timeline", "takes"),
+    *("tokens", "shell", "jobs", "recipe", "recipe_faces", "stage", "timeline", "takes"),
     *("drawers", "history", "models"),
 )
 

@@ -1,0 +1,120 @@
+// The field that tells two voices apart by boxes around the faces: drawn on the picture, here or in a
+// larger view, or written as numbers. Both say the same.
+import { run } from "./commands.js";
+import { h, setText } from "./dom.js";
+import { leastSide, read, write } from "./recipe_boxes.js";
+import { draft, setField, valueOf } from "./recipe_draft.js";
+import { FacesView } from "./recipe_faces_view.js";
+import { fieldOf, modelOf } from "./recipe_facts.js";
+import { textField } from "./recipe_fields.js";
+import { listOf, nameOf } from "./recipe_inputs.js";
+import { subscribe } from "./store.js";
+
+const VOICES = ["audio", "audio_2"];
+const UNIT = 16; // pixels of a video, for a model that does not say
+const FORM = "x0,y0,x1,y1;x0,y0,x1,y1 in pixels of the picture";
+
+export class FacesField {
+  constructor(field) {
+    this.name = field.name;
+    this.held = null; // the boxes while one is pulled: the draft gets them at its end
+    this.text = textField(field);
+    this.element = this.text.element;
+    this.view = new FacesView(this, () => run("openDrawer", this.drawer()));
+    this.large = null;
+    this.element.querySelector(".recipe-control").before(this.view.element);
+  }
+
+  // ---------------------------------------------------------------- the boxes
+
+  boxes() {
+    return this.held ?? read(this.written());
+  }
+
+  written() {
+    return String(valueOf(this.name) ?? "");
+  }
+
+  hold(boxes) {
+    this.held = boxes;
+    this.show();
+  }
+
+  settle(boxes) {
+    this.held = null;
+    setField(this.name, write(boxes) || null);
+    this.show();
+  }
+
+  drop() {
+    this.held = null;
+    this.show();
+  }
+
+  // `view` has the focus, which goes on from there.
+  remove(n, view) {
+    this.settle(this.boxes().map((box, one) => (one === n ? null : box)));
+    view.focusOn(n);
+  }
+
+  least(size) {
+    const unit = modelOf(draft.model)?.multiple?.width ?? UNIT;
+    return leastSide(size, [valueOf("width"), valueOf("height")], unit);
+  }
+
+  nameOf(n) {
+    return fieldOf(VOICES[n]).label;
+  }
+
+  fileOf(n) {
+    const path = draft.recipe[VOICES[n]];
+    return path ? nameOf(path) : "";
+  }
+
+  // ---------------------------------------------------------------- what is seen
+
+  draw(fault) {
+    if (this.held) return;
+    const waits = fault && this.boxes().filter(Boolean).length === 1;
+    this.text.draw(waits ? this.missing() : fault);
+    // Where it would be refused nothing is to be written, and what is there can be taken away.
+    this.text.control.disabled = this.isMasked() && !this.written();
+    this.show();
+  }
+
+  show() {
+    this.view.draw();
+    this.large?.draw();
+    const text = this.held ? write(this.held) : this.written();
+    if (this.text.control.value !== text) this.text.control.value = text;
+    const size = this.view.picture.size;
+    setText(this.text.hintLine, size ? `${FORM}, which has ${size[0]} × ${size[1]}.` : `${FORM}.`);
+  }
+
+  isMasked() {
+    return listOf("masks").length > 0;
+  }
+
+  // Why nothing can be drawn, or null.
+  refusal() {
+    if (this.isMasked()) return "The masks say who is where. Remove them to draw boxes instead.";
+    return draft.recipe.image ? null : "Give a picture, to draw on it who is where.";
+  }
+
+  // Which box is still to come, where one is there.
+  missing() {
+    const n = this.boxes().indexOf(null);
+    return `Now box ${n + 1}: drag over the face of ${this.nameOf(n)}.`;
+  }
+
+  drawer() {
+    return { name: "faces", title: "Faces", build: (frame) => this.larger(frame) };
+  }
+
+  larger(frame) {
+    this.large = new FacesView(this, null);
+    const element = h("div", { class: "faces-sheet" }, this.large.element);
+    subscribe(element, () => (this.refusal() ? frame.close() : this.large?.draw()));
+    return { element, focus: this.large.first(), closed: () => (this.large = null) };
+  }
+}

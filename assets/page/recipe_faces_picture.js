@@ -1,0 +1,211 @@
+// The picture with the boxes of its two persons, to be drawn, moved and resized: by a pointer, or
+// box by box with the keyboard.
+import { h } from "./dom.js";
+import { drawn, moved, pulled } from "./recipe_boxes.js";
+import { urlOf, VIDEO } from "./recipe_inputs.js";
+
+const CORNERS = [[0, 0], [1, 0], [0, 1], [1, 1]];
+const REACH = { mouse: 9, other: 24 }; // pixels of the screen to a corner, from where it is taken
+const STARTS = 4; // pixels of the screen: what is less is a click
+const STEP = 0.01; // of a side of the picture, for a key
+const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+export class FacesPicture {
+  // `faces` holds the boxes: boxes(), hold(boxes) while one is pulled, settle(boxes), drop(),
+  // remove(n), nameOf(n), least(size). In the rail a finger scrolls the page and taps for `larger()`.
+  constructor(faces, { keys, larger = null }) {
+    this.faces = faces;
+    this.larger = larger;
+    this.size = null; // [width, height] of the picture, once it is known
+    this.path = null;
+    this.unseen = false; // this browser cannot show it
+    this.pull = null;
+    this.boxes = [0, 1].map((n) =>
+      h(
+        "button",
+        {
+          type: "button", class: `faces-box is-${n + 1}`, "aria-roledescription": "movable box", "aria-describedby": keys, hidden: true,
+          onkeydown: (event) => this.key(event, n),
+        },
+        h("span", { class: "faces-number" }, String(n + 1)),
+        ...CORNERS.map(([x, y]) => h("span", { class: `faces-corner at-${x}${y}` })),
+      ),
+    );
+    this.element = h("div", {
+      class: `faces-picture ${larger ? "" : "is-large"}`, role: "application", "aria-label": "Faces in the picture",
+      onpointerdown: (event) => this.down(event),
+      onpointermove: (event) => this.move(event),
+      onpointerup: () => this.up(),
+      onpointercancel: () => this.let(),
+      onlostpointercapture: () => this.let(),
+      onclick: (event) => this.larger && event.pointerType !== "mouse" && event.detail && this.larger(),
+      ondragstart: (event) => event.preventDefault(),
+    });
+    this.stop = (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.let();
+    };
+  }
+
+  // ---------------------------------------------------------------- what is seen
+
+  see(path) {
+    if (path === this.path) return;
+    this.path = path;
+    this.size = null;
+    this.unseen = false;
+    const known = (size) => {
+      if (this.path !== path) return;
+      this.size = size.every((side) => side > 0) ? size : null;
+      this.unseen = !this.size;
+      this.faces.show();
+    };
+    const props = { class: "faces-seen", onerror: () => known([0, 0]) };
+    this.element.replaceChildren(...(path ? [VIDEO.test(path) ? film(path, props, known) : still(path, props, known)] : []), ...this.boxes);
+  }
+
+  draw() {
+    const { size } = this;
+    this.element.hidden = !size;
+    if (!size) return;
+    this.element.style.setProperty("--ratio", size[0] / size[1]);
+    const boxes = this.faces.boxes();
+    this.boxes.forEach((element, n) => {
+      const box = boxes[n];
+      element.hidden = !box;
+      if (!box) return;
+      const [left, top, right, bottom] = box.map((at, side) => `${(100 * at) / size[side % 2]}%`);
+      Object.assign(element.style, { left, top, width: `calc(${right} - ${left})`, height: `calc(${bottom} - ${top})` });
+      element.setAttribute("aria-label", `Box ${n + 1}, ${this.faces.nameOf(n)}: from ${box[0]}, ${box[1]} to ${box[2]}, ${box[3]}`);
+    });
+    if (!this.pull) this.element.dataset.may = boxes.includes(null) ? "draw" : "";
+  }
+
+  // ---------------------------------------------------------------- the pointer
+
+  // In pixels of the picture.
+  pointOf(event) {
+    const area = this.element.getBoundingClientRect();
+    const part = [(event.clientX - area.left) / area.width, (event.clientY - area.top) / area.height];
+    return part.map((one, side) => Math.max(0, Math.min(1, one)) * this.size[side]);
+  }
+
+  // {n, corner} of what lies under a pointer; `corner` is null inside of a box. The one that has the
+  // focus lies on top.
+  under(at, kind) {
+    const boxes = this.faces.boxes();
+    const order = [1, 0].sort((a, b) => this.isFocused(b) - this.isFocused(a)).filter((n) => boxes[n]);
+    const scale = this.size[0] / this.element.clientWidth;
+    for (const n of order) {
+      const box = boxes[n];
+      const inside = [0, 1].every((side) => at[side] >= box[side] && at[side] <= box[side + 2]);
+      // Of a small box the middle is still there to move it.
+      const sides = [0, 1].map((side) => (box[side + 2] - box[side]) / scale);
+      const reach = Math.min(REACH[kind] ?? REACH.other, ...(inside ? sides.map((side) => side / 3) : []));
+      const far = (corner) => Math.hypot(...[0, 1].map((side) => (at[side] - box[side + 2 * corner[side]]) / scale));
+      const corner = [...CORNERS].sort((a, b) => far(a) - far(b))[0];
+      if (far(corner) <= reach * Math.SQRT2) return { n, corner };
+      if (inside) return { n, corner: null };
+    }
+    return null;
+  }
+
+  isFocused(n) {
+    return document.activeElement === this.boxes[n];
+  }
+
+  down(event) {
+    if (!this.size || event.button !== 0 || !event.isPrimary || this.pull) return;
+    if (this.larger && event.pointerType !== "mouse") return;
+    event.preventDefault(); // nothing is selected, the picture is not dragged away
+    const from = this.pointOf(event);
+    const boxes = this.faces.boxes();
+    const found = this.under(from, event.pointerType) ?? { n: boxes.indexOf(null), corner: null };
+    if (found.n < 0) return document.activeElement?.blur();
+    this.element.setPointerCapture(event.pointerId);
+    this.pull = { ...found, from, start: [event.clientX, event.clientY], boxes, began: false };
+    if (boxes[found.n]) this.boxes[found.n].focus({ preventScroll: true });
+    addEventListener("keydown", this.stop, true);
+  }
+
+  move(event) {
+    if (!this.size) return;
+    const at = this.pointOf(event);
+    if (!this.pull) return this.hover(at, event.pointerType);
+    const { n, start, boxes } = this.pull;
+    this.pull.began ||= Math.hypot(event.clientX - start[0], event.clientY - start[1]) >= STARTS;
+    if (!this.pull.began) return;
+    const box = this.pulledTo(at);
+    this.faces.hold(boxes.map((other, one) => (one === n ? box : other)));
+    if (!boxes[n]) this.boxes[n].focus({ preventScroll: true });
+  }
+
+  pulledTo(at) {
+    const { n, corner, from, boxes } = this.pull;
+    const box = boxes[n];
+    const least = this.faces.least(this.size);
+    if (!box) return drawn(from, at, least, this.size);
+    const by = [0, 1].map((side) => at[side] - from[side]);
+    if (!corner) return moved(box, by, this.size);
+    return pulled(box, corner, by.map((one, side) => one + box[side + 2 * corner[side]]), least, this.size);
+  }
+
+  hover(at, kind) {
+    const found = this.under(at, kind);
+    const corner = found?.corner;
+    const may = corner ? (corner[0] === corner[1] ? "nwse" : "nesw") : found ? "move" : this.faces.boxes().includes(null) ? "draw" : "";
+    this.element.dataset.may = may;
+  }
+
+  up() {
+    if (!this.pull) return;
+    const { began } = this.pull;
+    this.end();
+    if (began) this.faces.settle(this.faces.boxes());
+  }
+
+  // Back to how it was.
+  let() {
+    if (!this.pull) return;
+    this.end();
+    this.faces.drop();
+  }
+
+  end() {
+    this.pull = null;
+    removeEventListener("keydown", this.stop, true);
+  }
+
+  // ---------------------------------------------------------------- the keyboard
+
+  key(event, n) {
+    if (event.ctrlKey || event.metaKey || event.altKey || this.pull) return;
+    const way = KEYS[event.key];
+    const isAway = event.key === "Delete" || event.key === "Backspace";
+    if (!way && !isAway) return;
+    event.preventDefault();
+    if (isAway) return this.faces.remove(n, this);
+    const boxes = this.faces.boxes();
+    const by = way.map((sign, side) => sign * Math.max(1, Math.round(STEP * this.size[side])));
+    const corner = boxes[n].slice(2).map((at, side) => at + by[side]);
+    const now = event.shiftKey ? pulled(boxes[n], [1, 1], corner, this.faces.least(this.size), this.size) : moved(boxes[n], by, this.size);
+    this.faces.settle(boxes.map((other, one) => (one === n ? now : other)));
+  }
+}
+
+function still(path, props, known) {
+  const seen = h("img", { ...props, src: urlOf(path), alt: "", onload: () => known([seen.naturalWidth, seen.naturalHeight]) });
+  return seen;
+}
+
+// Its first picture. Some browsers show none unless they are sent to it.
+function film(path, props, known) {
+  const seen = h("video", {
+    ...props, src: `${urlOf(path)}#t=0.001`, playsinline: true, preload: "auto", "aria-hidden": "true", tabindex: "-1",
+    onloadedmetadata: () => known([seen.videoWidth, seen.videoHeight]),
+  });
+  seen.muted = true;
+  return seen;
+}
