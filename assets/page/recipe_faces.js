@@ -8,7 +8,7 @@ import { FacesView } from "./recipe_faces_view.js";
 import { fieldOf, modelOf } from "./recipe_facts.js";
 import { textField } from "./recipe_fields.js";
 import { listOf, nameOf } from "./recipe_inputs.js";
-import { subscribe } from "./store.js";
+import { changed, subscribe } from "./store.js";
 
 const VOICES = ["audio", "audio_2"];
 const UNIT = 16; // pixels of a video, for a model that does not say
@@ -23,6 +23,7 @@ export class FacesField {
     this.view = new FacesView(this, () => run("openDrawer", this.drawer()));
     this.large = null;
     this.element.querySelector(".recipe-control").before(this.view.element);
+    for (const kind of ["focus", "blur"]) this.text.control.addEventListener(kind, changed);
   }
 
   // ---------------------------------------------------------------- the boxes
@@ -57,6 +58,12 @@ export class FacesField {
     view.focusOn(n);
   }
 
+  // Of the picture, if the rail has it.
+  sizeOf(path) {
+    const { picture } = this.view;
+    return picture.path === path ? picture.size : null;
+  }
+
   least(size) {
     const unit = modelOf(draft.model)?.multiple?.width ?? UNIT;
     return leastSide(size, [valueOf("width"), valueOf("height")], unit);
@@ -75,8 +82,10 @@ export class FacesField {
 
   draw(fault) {
     if (this.held) return;
-    const waits = fault && this.boxes().filter(Boolean).length === 1;
-    this.text.draw(waits ? this.missing() : fault);
+    // Between the first box and the second nothing is wrong yet.
+    const waits = fault && this.view.picture.size && this.boxes().filter(Boolean).length === 1;
+    const isDrawn = waits && document.activeElement !== this.text.control;
+    this.text.draw(isDrawn ? null : fault);
     // Where it would be refused nothing is to be written, and what is there can be taken away.
     this.text.control.disabled = this.isMasked() && !this.written();
     this.show();
@@ -98,13 +107,14 @@ export class FacesField {
   // Why nothing can be drawn, or null.
   refusal() {
     if (this.isMasked()) return "The masks say who is where. Remove them to draw boxes instead.";
+    if (!draft.recipe.audio_2) return "They tell two voices apart: give a second voice first.";
     return draft.recipe.image ? null : "Give a picture, to draw on it who is where.";
   }
 
   // Which box is still to come, where one is there.
   missing() {
     const n = this.boxes().indexOf(null);
-    return `Now box ${n + 1}: drag over the face of ${this.nameOf(n)}.`;
+    return `Now box ${n + 1}: drag over the face of the ${n ? "second" : "first"} voice.`;
   }
 
   drawer() {
@@ -115,6 +125,10 @@ export class FacesField {
     this.large = new FacesView(this, null);
     const element = h("div", { class: "faces-sheet" }, this.large.element);
     subscribe(element, () => (this.refusal() ? frame.close() : this.large?.draw()));
-    return { element, focus: this.large.first(), closed: () => (this.large = null) };
+    const closed = () => {
+      this.large.picture.let();
+      this.large = null;
+    };
+    return { element, focus: this.large.first(), closed };
   }
 }

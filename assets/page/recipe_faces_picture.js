@@ -12,9 +12,11 @@ const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 
 export class FacesPicture {
   // `faces` holds the boxes: boxes(), hold(boxes) while one is pulled, settle(boxes), drop(),
-  // remove(n), nameOf(n), least(size). In the rail a finger scrolls the page and taps for `larger()`.
-  constructor(faces, { keys, larger = null }) {
+  // nameOf(n), least(size). In the rail, where there is a larger view, a finger scrolls the page, and
+  // taps for `larger()`.
+  constructor(faces, { keys, remove, larger }) {
     this.faces = faces;
+    this.remove = remove;
     this.larger = larger;
     this.size = null; // [width, height] of the picture, once it is known
     this.path = null;
@@ -27,7 +29,7 @@ export class FacesPicture {
           type: "button", class: `faces-box is-${n + 1}`, "aria-roledescription": "movable box", "aria-describedby": keys, hidden: true,
           onkeydown: (event) => this.key(event, n),
         },
-        h("span", { class: "faces-number" }, String(n + 1)),
+        h("span", { class: "faces-number" }, String(n + 1), larger ? null : ` ${faces.nameOf(n)}`),
         ...CORNERS.map(([x, y]) => h("span", { class: `faces-corner at-${x}${y}` })),
       ),
     );
@@ -55,6 +57,7 @@ export class FacesPicture {
     if (path === this.path) return;
     this.path = path;
     this.size = null;
+    this.size = this.faces.sizeOf(path);
     this.unseen = false;
     const known = (size) => {
       if (this.path !== path) return;
@@ -74,9 +77,11 @@ export class FacesPicture {
     const boxes = this.faces.boxes();
     this.boxes.forEach((element, n) => {
       const box = boxes[n];
-      element.hidden = !box;
-      if (!box) return;
-      const [left, top, right, bottom] = box.map((at, side) => `${(100 * at) / size[side % 2]}%`);
+      // As numbers it can be written anywhere: what lies outside of the picture is not seen.
+      const part = box?.map((at, side) => Math.max(0, Math.min(1, at / size[side % 2])));
+      element.hidden = !box || part[0] >= part[2] || part[1] >= part[3];
+      if (element.hidden) return;
+      const [left, top, right, bottom] = part.map((one) => `${100 * one}%`);
       Object.assign(element.style, { left, top, width: `calc(${right} - ${left})`, height: `calc(${bottom} - ${top})` });
       element.setAttribute("aria-label", `Box ${n + 1}, ${this.faces.nameOf(n)}: from ${box[0]}, ${box[1]} to ${box[2]}, ${box[3]}`);
     });
@@ -186,7 +191,7 @@ export class FacesPicture {
     const isAway = event.key === "Delete" || event.key === "Backspace";
     if (!way && !isAway) return;
     event.preventDefault();
-    if (isAway) return this.faces.remove(n, this);
+    if (isAway) return this.remove(n);
     const boxes = this.faces.boxes();
     const by = way.map((sign, side) => sign * Math.max(1, Math.round(STEP * this.size[side])));
     const corner = boxes[n].slice(2).map((at, side) => at + by[side]);

@@ -18,7 +18,7 @@ export class FacesView {
     this.faces = faces;
     this.larger = larger;
     const keys = h("span", { class: "visually-hidden", id: `faces-keys-${larger ? "rail" : "large"}` }, KEYS);
-    this.picture = new FacesPicture(faces, { keys: keys.id, larger });
+    this.picture = new FacesPicture(faces, { keys: keys.id, remove: (n) => faces.remove(n, this), larger });
     this.rows = [0, 1].map((n) => new VoiceRow(faces, n, this));
     this.who = h("ul", { class: "faces-who", "aria-label": "Who is where" }, ...this.rows.map((row) => row.element));
     this.guide = h("p", { class: "faces-guide", role: "status" });

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import importlib.resources
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from studio.library import Library
 from tests.browser.conftest import PHONE, RENDER_MS, OpenPage, Server, tiles
@@ -18,6 +19,8 @@ from tests.fixtures.voices import hum, write_wav
 from tests.studio.conftest import ROOT
 
 FACES = ROOT / "assets" / "talking" / "faces.png"
+SIZE = (384, 256)
+"""Width and height of that picture."""
 
 
 @pytest.fixture(scope="module")
@@ -114,15 +117,91 @@ def test_a_video_and_masks_are_shown_kept_rendered_and_brought_back(
     shows_all(other)
 
 
-def test_faces_and_masks_are_there_for_two_voices(server: Server, open_page: OpenPage, given):
-    page = open_page(server.address, size=PHONE)
+def drag(page: Page, picture: Locator, *points: tuple[int, int]) -> None:
+    """With the mouse over the faces; points in pixels of the picture."""
+    area = picture.bounding_box()
+    scale = area["width"] / SIZE[0]
+    for number, (x, y) in enumerate(points):
+        page.mouse.move(area["x"] + x * scale, area["y"] + y * scale)
+        if number == 0:
+            page.mouse.down()
+    page.mouse.up()
+
+
+def boxes(page: Page) -> list[list[int]]:
+    written = part(page, "faces").locator("textarea").input_value()
+    return [[int(number) for number in box.split(",")] for box in written.split(";")]
+
+
+def near(box: list[int], expected: list[int]) -> bool:
+    """To within a pixel of the screen, which is more than one of the picture."""
+    return max(abs(a - b) for a, b in zip(box, expected, strict=True)) <= 2
+
+
+def assert_accessible(page: Page, within: str) -> None:
+    source = importlib.resources.files("axe_playwright_python") / "axe.min.js"
+    page.evaluate(source.read_text(encoding="utf-8"))
+    for scheme in ("light", "dark"):
+        page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", scheme == "dark")
+        found = page.evaluate("(within) => axe.run(document.querySelector(within))", within)
+        faults = [(fault["id"], fault["nodes"][0]["html"]) for fault in found["violations"]]
+        assert faults == [], scheme
+
+
+def test_faces_are_drawn_on_the_picture_written_or_masked(
+    server: Server, open_page: OpenPage, given
+):
+    page = open_page(server.address, size=PHONE, reduced_motion="reduce")
     give(page, {})
     for field in ("faces", "masks"):
         expect(part(page, field)).to_have_count(0)
-    give(page, given)
-    shows_all(page)
-    expect(part(page, "faces")).to_be_visible()
+    give(page, {name: given[name] for name in ("Picture", "Voice", "Second voice")})
+    faces = part(page, "faces")
+    picture, written = faces.locator(".faces-picture"), faces.locator("textarea")
+    expect(picture).to_be_visible()
+    picture.scroll_into_view_if_needed()
+
+    drag(page, picture, (20, 20), (90, 90), (170, 200))
+    assert near(boxes(page)[0], [20, 20, 170, 200])
+    expect(faces).to_contain_text("Now box 2")
+    drag(page, picture, (290, 30), (292, 32), (300, 40))
+    # No smaller than what the model surely sees.
+    assert near(boxes(page)[1], [290, 30, 354, 94])
+    drag(page, picture, (354, 94), (360, 120), (900, 900))
+    assert near(boxes(page)[1], [290, 30, *SIZE])
+    drag(page, picture, (330, 100), (300, 100), (100, 100))
+    assert near(boxes(page)[1], [60, 30, 154, 256])
+    assert near(boxes(page)[0], [20, 20, 170, 200])
+
+    written.fill("10,20,110,120;200,40,300,140")
+    first = faces.get_by_role("button", name="Box 1, Voice: from 10, 20 to 110, 120")
+    left = "(box) => Math.round((384 * box.offsetLeft) / box.parentElement.clientWidth)"
+    assert abs(first.evaluate(left) - 10) <= 1
+    first.press("ArrowRight")
+    second = faces.get_by_role("button", name="Box 2, Second voice")
+    second.press("Shift+ArrowDown")
+    assert boxes(page) == [[14, 20, 114, 120], [200, 40, 300, 143]]
+    page.wait_for_timeout(700)
+    page.reload()
+    expect(faces.get_by_role("button", name="Box 1, Voice: from 14, 20")).to_be_visible()
+    second.press("Delete")
+    expect(written).to_have_value("14,20,114,120")
+
+    faces.get_by_role("button", name="Larger view").click()
+    larger = page.get_by_role("dialog").locator(".faces-picture")
+    drag(page, larger, (200, 40), (260, 90), (360, 240))
+    assert near(boxes(page)[1], [200, 40, 360, 240])
+    assert_accessible(page, "dialog")
+    page.keyboard.press("Escape")
+    expect(faces.get_by_role("button", name="Larger view")).to_be_focused()
+    assert_accessible(page, '[data-field="faces"]')
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+
+    give(page, {"Masks": given["Masks"]})
+    shows_all(page)
+    expect(picture).to_be_hidden()
+    expect(faces).to_contain_text("Remove them to draw boxes instead")
+    written.fill("")
     # Given as they are, they stay to be seen, with what is wrong.
     part(page, "audio_2").get_by_role("button", name="Remove the second voice").click()
     expect(part(page, "faces")).to_have_count(0)
