@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROMPT = "a red boat drifting left over the sea at sunset"
 STEPS = 3
+GIVEN = {"prompt": PROMPT, "segments": 3, "steps": STEPS}
 
 Done = subprocess.CompletedProcess[str]
 
@@ -66,6 +67,25 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 
 @pytest.fixture(scope="session")
+def begun(tmp_path_factory, engine: Engine) -> Path:
+    """A library with one take of the starter, three segments of seed 1 at one step; read-only."""
+
+    def build(folder: Path) -> None:
+        with Library(folder) as opened:
+            actions.generate(opened, engine, "starter", {**GIVEN, "steps": 1}, [1])
+
+    return once(tmp_path_factory, "begun", build)
+
+
+@pytest.fixture
+def begun_library(begun: Path, tmp_path: Path) -> Iterator[Library]:
+    """A copy of that library."""
+    shutil.copytree(begun, tmp_path / "library")
+    with Library(tmp_path / "library") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
 def spoken(tmp_path_factory, engine: Engine) -> Path:
     """What `tests.studio.talking.build` makes; read-only."""
     return once(tmp_path_factory, "spoken", lambda folder: talking.build(folder, engine))
@@ -84,7 +104,7 @@ def generate(library: Library, engine: Engine) -> Callable[..., Rendered]:
     """Makes a take on the starter: `generate(segments=3, seeds=[1])`."""
 
     def make(seeds: list[int] | None = None, **given) -> Rendered:
-        recipe = {"prompt": PROMPT, "segments": 3, "steps": STEPS, **given}
+        recipe = {**GIVEN, **given}
         session = recipe.pop("session", None)
         return actions.generate(library, engine, "starter", recipe, seeds, session)
 
