@@ -23,13 +23,14 @@ import diffusers  # noqa: F401
 import torch  # noqa: F401
 import transformers  # noqa: F401
 
+from reuse import KINDS
 from studio import actions
 from studio.engine import Engine
 from studio.library import Library
 from studio.render import Rendered
 
-LONGEST = 4.0
-"""Seconds until the latest kill."""
+LONGEST = 3.0
+"""Seconds until the latest kill, unless a whole run takes less."""
 
 
 @dataclass(frozen=True)
@@ -41,39 +42,56 @@ class Run:
     given: dict[str, Any]
 
     def once(self, seed: int) -> Rendered:
+        """Each seed has words of its own, so that encoders run too."""
+        given = {**self.given, "prompt": f"{self.given['prompt']} {seed}"}
         with Library(self.folder) as library:
-            return actions.generate(library, Engine(), self.model, self.given, [seed], "crash")
+            return actions.generate(library, Engine(), self.model, given, [seed], "crash")
 
     def resume(self, seed: int) -> None:
-        """Every segment of this seed that was finished is reused."""
+        """Whatever was finished for this seed is reused."""
         with Library(self.folder) as library:
-            before = set(library.store.keys("segments"))
+            segments, inputs = (set(library.store.keys(kind)) for kind in ("segments", "inputs"))
         rendered = self.once(seed)
         for part, source in zip(rendered.take.segments, rendered.sources, strict=True):
-            assert (source == "reused") == (part.id in before), (part.index, source)
+            assert (source == "reused") == (part.id in segments), (part.index, source)
+        for name, key in rendered.take.encoder_keys.items():
+            assert (rendered.encoders[name] == "reused") == (key in inputs), name
 
 
 def main(wanted: int, run: Run) -> None:
     rng, folder = random.Random(int(time.time())), run.folder
     kills = seed = 0
+    latest = moment = LONGEST
     while kills < wanted:
         with Library(folder) as library:
-            segments, takes = set(library.store.keys("segments")), set(library.store.keys("takes"))
-        child = fork(run.once, seed)
-        time.sleep(rng.uniform(0.05, LONGEST))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+            before = {kind: set(library.store.keys(kind)) for kind in KINDS}
+        began, child = time.monotonic(), fork(run.once, seed)
+        status = end(child, moment)
+        if kills == seed == 0:
+            latest = min(LONGEST, time.monotonic() - began)
+        moment = rng.uniform(0.05, latest)
         assert os.WIFSIGNALED(status) or status == 0, "a run after a kill failed"
         kills += os.WIFSIGNALED(status)
         with Library(folder) as library:
             assert list(library.store.verify()) == []
-            left = set(library.store.keys("segments"))
-            assert segments <= left and takes <= set(library.store.keys("takes"))
-            if set(library.store.keys("takes")) - takes:
-                seed += 1
+            left = {kind: set(library.store.keys(kind)) for kind in KINDS}
+        assert all(before[kind] <= left[kind] for kind in KINDS)
+        seed += left["takes"] > before["takes"]
     _, status = os.waitpid(fork(run.resume, seed), 0)
     assert status == 0, "the run after the kills failed"
     print(f"{kills} kills, {seed} takes finished")
+
+
+def end(child: int, moment: float) -> int:
+    """Kills a child after so many seconds, if it has not ended by then; returns its status."""
+    give_up = time.monotonic() + moment
+    while time.monotonic() < give_up:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
 
 
 def fork(work: Callable[[int], object], seed: int) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +14,22 @@ from PIL import Image
 from pipelines.errors import BadInput
 from studio import actions, bench, media
 from studio.engine import Engine
+from studio.library import Library
 from studio.opened import open_result
+from studio.take import Take
 from studio.verify import recompute
-from tests.fixtures import tiny_qwen, tiny_wan
-from tests.fixtures.once import once
-from tests.studio.conftest import answer
-
-SIZE = {"width": 32, "height": 32, "steps": 2}
+from tests.studio.conftest import answer, frames_of
+from tests.studio.one_piece import SIZE, checkpoint, pieces
 
 
 @pytest.fixture(scope="session")
 def qwen(tmp_path_factory) -> str:
-    return str(once(tmp_path_factory, "qwen_image", lambda f: tiny_qwen.build("qwen_image", f)))
+    return checkpoint(tmp_path_factory, "qwen_image")
 
 
 @pytest.fixture(scope="session")
 def wan(tmp_path_factory) -> str:
-    return str(once(tmp_path_factory, "wan21_t2v", lambda f: tiny_wan.build("wan21_t2v", f)))
+    return checkpoint(tmp_path_factory, "wan21_t2v")
 
 
 @pytest.fixture
@@ -42,7 +43,20 @@ def picture(library, engine, qwen):
     return make
 
 
-def test_a_picture_is_a_png_that_tells_how_it_was_made(library, picture):
+@contextmanager
+def made_again(folder: Path, engine: Engine, file: Path) -> Iterator[tuple[Library, Take]]:
+    """In another library, from nothing but a result."""
+    with Library(folder) as library:
+        opened = open_result(library, file)
+        assert (opened.take, opened.lost) == (None, ())
+        recipe = opened.chapters[0].recipe
+        given = recipe.model_dump(exclude={"model"})
+        session = media.read_metadata(file)["session"]
+        made = actions.generate(library, engine, recipe.model, given, opened.seeds, session)
+        yield library, made.take
+
+
+def test_a_picture_is_a_png_that_tells_how_it_was_made(library, engine, picture, tmp_path):
     take = picture(3).take
     path = library.result(take)
     assert path.name == "result.png" and take.total_frames == 1
@@ -51,6 +65,9 @@ def test_a_picture_is_a_png_that_tells_how_it_was_made(library, picture):
     opened = open_result(library, path)
     assert opened.take == take.id and opened.seeds == (3,)
     assert opened.chapters[0].recipe.prompt == "a cat that bakes a cake"
+    with made_again(tmp_path / "elsewhere", engine, path) as (other, again):
+        assert again.id == take.id
+        assert np.array_equal(media.read_image(other.result(again)), media.read_image(path))
 
 
 def test_another_seed_loads_no_encoder_and_a_repeat_loads_nothing(library, engine, picture, qwen):
@@ -102,6 +119,23 @@ def test_a_short_video_of_wan_comes_by_command_and_again_for_nothing(app, librar
     assert [part["source"] for part in again["segments"]] == ["reused"]
     other = answer(app("retake", told["take"], "--keep", 0, "--seed", 5))
     assert other["encoder"]["source"] == "reused"
+
+
+def test_a_short_video_of_wan_is_verified_exported_and_made_again_from_its_file_elsewhere(
+    library, engine, tmp_path_factory, tmp_path
+):
+    take = pieces(tmp_path_factory)["video"].make(library, engine, 4).take
+    assert list(library.store.verify()) == []
+    assert [one.differs for one in recompute(library, engine, take)] == [()]
+    frames = frames_of(library, take)
+    video, moving = (
+        actions.export(library, [take.id], tmp_path / name) for name in ("boat.mp4", "boat.gif")
+    )
+    assert video.read_bytes() == library.result(take).read_bytes()
+    with Image.open(moving) as image:
+        assert (image.n_frames, image.size) == (len(frames), (32, 32))
+    with made_again(tmp_path / "elsewhere", engine, video) as (other, again):
+        assert again.id == take.id and np.array_equal(frames_of(other, again), frames)
 
 
 def test_the_benchmark_tells_loading_and_encoding_apart(qwen):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 
 import pytest
 
 from studio.library import Library
-from tests.fixtures import tiny_qwen
-from tests.fixtures.once import once
 from tests.forked import Forked, Nursery
 from tests.studio.conftest import PROMPT, environment, frames_of
+from tests.studio.one_piece import pieces
 from tests.studio.test_server import free_port
 
 WORDS = ["generate", "--prompt", PROMPT, "--segments", 2, "--steps", 2, "--json"]
@@ -88,9 +88,8 @@ def test_a_rank_that_dies_leaves_the_last_success(group, library, generate, dies
 
 @pytest.mark.thorough
 def test_two_ranks_make_one_picture(group, library, tmp_path_factory):
-    folder = once(tmp_path_factory, "qwen_image", lambda f: tiny_qwen.build("qwen_image", f))
-    words = ["--model", folder, "--segments", 1, "--width", 32, "--height", 32, "--seed", 3]
-    main, other = group(*words)
+    picture = pieces(tmp_path_factory)["picture"]
+    main, other = group(*picture.words(), "--segments", 1, "--seed", 3)
     out, err = main.communicate(timeout=300)
     _, other_err = other.communicate(timeout=60)
     assert (main.returncode, other.returncode) == (0, 0), err + other_err
@@ -98,3 +97,33 @@ def test_two_ranks_make_one_picture(group, library, tmp_path_factory):
     assert list(library.store.verify()) == [] and library.result(take).name == "result.png"
     for key in take.encoder_keys.values():
         assert library.store.find("inputs", key).ranks("") == 2
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dies", [0, 1])
+@pytest.mark.parametrize("kind", ["picture", "video"])
+def test_a_rank_that_dies_over_one_piece_leaves_the_last_success(
+    group, library, engine, tmp_path_factory, kind, dies
+):
+    piece = pieces(tmp_path_factory)[kind]
+    before = piece.make(library, engine, 1).take
+    result = library.result(before).read_bytes()
+    encoded = len(list(library.store.keys("inputs")))
+    other = {"prompt": "a dog on the moon", "steps": 300}
+    ranks = group(*piece.words(**other), "--segments", 1, "--seed", 2)
+    # The words are encoded, and hundreds of steps are to come.
+    while len(list(library.store.keys("inputs"))) == encoded:
+        assert ranks[0].poll() is None, ranks[0].stderr.read()
+        time.sleep(0.02)
+    ranks[dies].send_signal(signal.SIGKILL)
+    assert ranks[1 - dies].wait(120) == 1
+    assert ranks[dies].wait(10) == -signal.SIGKILL
+    with Library(library.folder) as again:
+        again.store.sweep()
+        assert not [path for path in again.store.staging.iterdir() if path.is_dir()]
+        assert list(again.store.verify()) == []
+        assert [row.id for row in again.history.takes()] == [before.id]
+        assert again.history.baseline("one") == before.id
+        assert again.result(before).read_bytes() == result
+    done = piece.make(library, engine, 2, **other)
+    assert (done.encoder_source, done.sources) == ("reused", ["generated"])
