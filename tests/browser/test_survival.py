@@ -11,7 +11,7 @@ from playwright.sync_api import Route, expect
 from tests.browser.conftest import RENDER_MS, main_button, tile, tiles
 from tests.browser.test_story import few_steps, wait_for_takes
 
-LONG = 40
+LONG = 24
 """Steps of a render that has a middle for a browser that shares its cores."""
 
 
@@ -40,9 +40,10 @@ def test_a_reload_and_a_second_tab_find_the_job_the_take_and_the_draft(server, o
 
 def test_a_killed_server_goes_on_with_the_interrupted_job_first(server, open_page):
     page = open_page(server.address, away=True)
-    few_steps(page, 24)
+    few_steps(page, LONG)
     main_button(page).click()
     expect(page.locator("#jobs")).to_contain_text("segment", timeout=RENDER_MS)
+    few_steps(page, 1)
     main_button(page).click()
     middle = re.compile("segment [23] of 4.*1 waiting", re.DOTALL)
     expect(page.locator("#jobs")).to_contain_text(middle, timeout=RENDER_MS)
@@ -84,7 +85,7 @@ def test_a_job_that_was_cancelled_keeps_its_segments_and_can_go_on(server, open_
 
 def test_the_queue_can_be_reordered_and_emptied(server, open_page):
     page = open_page(server.address)
-    few_steps(page, 2 * LONG)
+    few_steps(page, 80)
     for seed in ("11", "22", "33"):
         page.get_by_label("Seed", exact=True).fill(seed)
         main_button(page).click()

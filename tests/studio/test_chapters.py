@@ -12,6 +12,7 @@ from studio.engine import Engine
 from studio.errors import BadInput, NotCompatible
 from studio.events import Stage
 from studio.keys import Keys
+from studio.library import Library
 from studio.order import Order
 from studio.take import Take
 from tests.studio.conftest import PROMPT, segment_state
@@ -21,8 +22,13 @@ BIRD = "a white bird over green hills at night"
 
 
 @pytest.fixture
-def parent(generate) -> Take:
-    return generate([1], steps=1).take
+def library(begun_library: Library) -> Library:
+    return begun_library
+
+
+@pytest.fixture
+def parent(library: Library) -> Take:
+    return library.take("latest")
 
 
 def firsts(take: Take | Order) -> list[tuple[int, str]]:

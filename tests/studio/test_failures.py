@@ -74,8 +74,9 @@ STAGES = ["encode", "denoise", "decode", "write", "join", "publish"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_failure_leaves_the_baseline_and_no_half_take(library, generate, stage, monkeypatch):
-    before = generate([1]).take
+def test_a_failure_leaves_the_baseline_and_no_half_take(begun_library, stage, monkeypatch):
+    library = begun_library
+    before = library.take("latest")
     frames = frames_of(library, before)
     engine = Engine()
     with monkeypatch.context() as patch:
@@ -96,8 +97,9 @@ def test_a_failure_leaves_the_baseline_and_no_half_take(library, generate, stage
 
 
 @pytest.mark.parametrize("stage", ["write", "join", "publish"])
-def test_a_full_disk_is_named_and_nothing_is_half_written(library, generate, stage, monkeypatch):
-    before = generate([1], segments=1).take
+def test_a_full_disk_is_named_and_nothing_is_half_written(begun_library, stage, monkeypatch):
+    library = begun_library
+    before = library.take("latest")
     engine = Engine()
     with monkeypatch.context() as patch:
         inject(stage, patch, engine, no_space)
@@ -236,11 +238,12 @@ def kill_often(library: Library, kills: int, model: str, given: Mapping[str, obj
         assert not [path for path in again.store.staging.iterdir() if path.is_dir()]
 
 
-def test_twenty_kills_lose_nothing(library, generate):
+def test_twenty_kills_lose_nothing(begun_library):
     """SIGKILL at twenty random moments of a run. See crash.py beside this file."""
-    before = generate([1], segments=2).take
+    library = begun_library
+    before = library.take("latest")
     frames = frames_of(library, before)
-    given = {"prompt": "a white balloon over green hills at noon", "segments": 4, "steps": 6}
+    given = {"prompt": "a white balloon over green hills at noon", "segments": 3, "steps": 4}
     kill_often(library, 20, "starter", given)
     with Library(library.folder) as again:
         assert (frames_of(again, before) == frames).all()
