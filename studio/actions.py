@@ -17,6 +17,7 @@ from studio.engine import Engine
 from studio.estimate import Estimate as Estimate
 from studio.estimate import estimate as estimate
 from studio.events import OnEvent, ignore
+from studio.given import files_as_given
 from studio.keys import take_id
 from studio.library import Library
 from studio.order import Order, order_copies
@@ -46,7 +47,7 @@ def order_take(
     """
     recipe = Recipe.make(model, **given)
     name = session_name(session, recipe.prompt)
-    plan = _plan(engine, chapters_of(recipe))
+    plan = _plan(library, engine, chapters_of(recipe))
     spread = seeds.spread(chosen_seeds, plan.chain.segments)
     return Order(recipe=library.adopt(recipe), seeds=tuple(spread), session=name, **_planned(plan))
 
@@ -97,7 +98,7 @@ def order_retake(
     if chosen.keys() - {"segments"}:
         chapters = changed_from(chapters, max(keep, 0), recipe)
     chapters = resized(chapters, recipe.segments)
-    plan = _plan(engine, chapters)
+    plan = _plan(library, engine, chapters)
     segments = plan.chain.segments
     refuse_keep(engine.pipeline(recipe.model), parent, keep, segments, recipe.segments)
     _refuse_locked(library, parent, keep)
@@ -139,12 +140,13 @@ def _refuse_locked(library: Library, parent: Take, keep: int) -> None:
         raise BadInput("keep", keep, fix)
 
 
-def _plan(engine: Engine, chapters: Sequence[Chapter]) -> Plan:
+def _plan(library: Library, engine: Engine, chapters: Sequence[Chapter]) -> Plan:
     """What a take comes to on its model. Raises BadInput if a recipe does not fit."""
     pipeline = engine.pipeline(chapters[0].recipe.model)
-    for chapter in chapters:
-        refuse_unused_inputs(chapter.recipe, pipeline)
-    return plan_of(pipeline, chapters)
+    with files_as_given(library):
+        for chapter in chapters:
+            refuse_unused_inputs(chapter.recipe, pipeline)
+        return plan_of(pipeline, chapters)
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
@@ -155,16 +157,17 @@ def _planned(plan: Plan) -> dict[str, Any]:
 
 def fulfil(library: Library, engine: Engine, order: Order, on_event: OnEvent = ignore) -> Rendered:
     """Renders what was ordered. Raises what `render` raises."""
-    return render(
-        library,
-        engine.turn_to(order.recipe.model),
-        order.chapters,
-        order.seeds,
-        session=order.session,
-        parent=library.read_take(order.parent) if order.parent else None,
-        keep=order.keep,
-        on_event=on_event,
-    )
+    with files_as_given(library):
+        return render(
+            library,
+            engine.turn_to(order.recipe.model),
+            order.chapters,
+            order.seeds,
+            session=order.session,
+            parent=library.read_take(order.parent) if order.parent else None,
+            keep=order.keep,
+            on_event=on_event,
+        )
 
 
 def generate(

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -61,6 +62,7 @@ class Library:
             self.presets = Presets(self.database, self.folder)
             # Held from choosing the name of a new session until it is taken.
             self.naming = threading.Lock()
+            self._called: dict[Path, str] = {}
             self._catch_up()
             if is_new and (found := len(self.history.take_ids())):
                 log.warning(
@@ -132,7 +134,7 @@ class Library:
             return None
         if not self.has_input(path.parent.name):
             fix = "The copy in the library is damaged; give the file again."
-            raise BadInput(name, str(path), fix)
+            raise BadInput(name, self.called(path) or str(path), fix)
         return path
 
     def has_input(self, key: str) -> bool:
@@ -159,7 +161,19 @@ class Library:
             if entry is None:
                 known = os.fsencode(called or path.name).decode("utf-8", "replace")
                 entry = staging.publish("inputs", key, {"name": known})
-        return entry.file(copy.name)
+        adopted = entry.file(copy.name)
+        self._called[adopted] = called or str(path)
+        return adopted
+
+    def called(self, copy: Path) -> str | None:
+        """What the person calls a file that was adopted: as it was given last, or, before this
+        library was opened, first. None for any other path."""
+        if copy.parent.parent != self.folder / "inputs":
+            return None
+        if copy not in self._called:
+            with suppress(ReuseError, OSError):
+                return self.store.manifest("inputs", copy.parent.name).get("name")
+        return self._called.get(copy)
 
     def portable(self, take: Take) -> Take:
         """The take with its adopted files named from the library, as manifests keep it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from pipelines.infinitetalk.sizes import Size, upright_size
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
 
 WHITE = 128
 """The darkest grey, of 255, that counts as white."""
@@ -20,21 +22,23 @@ PAINTED = "upright, on black"
 
 
 def check_mask_files(masks: Sequence[Path], reference: Size, persons: int) -> None:
-    """Raises BadInput unless there is one for each person, and all have the proportions of the
-    reference. Looks at their headers alone."""
+    """Raises BadInput unless there is one for each person, all have the proportions of the
+    reference, and each tells somebody apart. One that stays as it is is read once."""
     if persons == 1:
         fix = "They tell two voices apart; with one voice leave them out."
         raise BadInput("masks", _named(masks), fix)
     if len(masks) != persons:
         fix = f"There are {persons} voices: give {persons} masks, the first voice's first."
         raise BadInput("masks", _named(masks), fix)
-    for path in masks:
-        with opened(Path(path), "masks") as image:
+    for number, path in enumerate(map(Path, masks), start=1):
+        with opened(path, "masks") as image:
             size = upright_size(image)
         if not _alike(size, reference):
-            fix = f"It is {size[1]} x {size[0]} pixels and the picture {reference[1]} x "
+            fix = f"Mask {number} is {size[1]} x {size[0]} pixels and the picture {reference[1]} x "
             fix += f"{reference[0]}: make it of that size, or of the same proportions."
             raise BadInput("masks", str(path), fix)
+        stat = path.stat()
+        _refuse_plain(number, path, *_tones(path, (stat.st_size, stat.st_mtime_ns)))
 
 
 def painted(masks: Sequence[Path], reference: Size) -> torch.Tensor:
@@ -46,17 +50,34 @@ def painted(masks: Sequence[Path], reference: Size) -> torch.Tensor:
     from PIL import Image
 
     planes = []
-    for path in masks:
-        grey = read_whole_image(Path(path), "masks", "black").convert("L")
+    for number, path in enumerate(map(Path, masks), start=1):
+        grey = _grey(path)
         if (grey.height, grey.width) != reference:
             grey = grey.resize((reference[1], reference[0]), Image.Resampling.NEAREST)
-        plane = torch.from_numpy(np.asarray(grey) >= WHITE)
-        if not plane.any() or plane.all():
-            colour = "white" if plane.any() else "black"
-            fix = f"It is {colour} all over: paint white where that person is, and the rest black."
-            raise BadInput("masks", str(path), fix)
-        planes.append(plane)
+        # Scaling may have lost what little there was.
+        _refuse_plain(number, path, *grey.getextrema())
+        planes.append(torch.from_numpy(np.asarray(grey) >= WHITE))
     return torch.stack(planes)
+
+
+def _grey(path: Path) -> Image.Image:
+    """Upright, one byte a pixel."""
+    return read_whole_image(path, "masks", "black").convert("L")
+
+
+@functools.lru_cache(maxsize=64)
+def _tones(path: Path, stamp: tuple[int, int]) -> tuple[int, int]:
+    """The darkest grey and the lightest, of 255. `stamp` changes when the file does."""
+    return _grey(path).getextrema()
+
+
+def _refuse_plain(number: int, path: Path, darkest: int, lightest: int) -> None:
+    """Raises BadInput for a mask that is black or white all over."""
+    if darkest < WHITE <= lightest:
+        return
+    colour = "black" if lightest < WHITE else "white"
+    fix = f"Mask {number} is {colour} all over: paint white where that person is, the rest black."
+    raise BadInput("masks", str(path), fix)
 
 
 def _alike(size: Size, reference: Size) -> bool:
