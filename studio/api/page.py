@@ -27,6 +27,11 @@ def version() -> str:
     return digest.hexdigest()[:12]
 
 
+def modules() -> list[str]:
+    """The names of all scripts of the page."""
+    return sorted(path.name for path in FOLDER.glob("*.js"))
+
+
 def address(name: str) -> str:
     """Where the page finds one of its files."""
     return f"/page/{version()}/{name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-from studio.api.page import address
+from studio.api.page import address, modules
 from studio.ui import components
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
@@ -15,12 +15,14 @@ STYLES = (
 
 
 def head() -> str:
-    """What goes into the head of the page: our styles, and the colour scheme before first paint."""
+    """What goes into the head of the page: our styles, the colour scheme before first paint, and
+    the regions' modules, which are fetched while Gradio starts."""
     links = [f'<link rel="stylesheet" href="{address(f"{name}.css")}">' for name in STYLES]
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     script = f'<script type="module" src="{address("scheme.js")}"></script>'
     icon = f'<link rel="icon" type="image/svg+xml" href="{address("icon.svg")}">'
-    return "\n".join([viewport, icon, *links, script])
+    early = [f'<link rel="modulepreload" href="{address(name)}">' for name in modules()]
+    return "\n".join([viewport, icon, *links, script, *early])
 
 
 def build() -> gr.Blocks:
