@@ -86,8 +86,9 @@ export class FacesField {
     const waits = fault && this.view.picture.size && this.boxes().filter(Boolean).length === 1;
     const isDrawn = waits && document.activeElement !== this.text.control;
     this.text.draw(isDrawn ? null : fault);
-    // Where it would be refused nothing is to be written, and what is there can be taken away.
-    this.text.control.disabled = this.isMasked() && !this.written();
+    // Beside masks nothing is to be written, but what is there can be taken away.
+    const idle = this.isMasked() && !this.written() && document.activeElement !== this.text.control;
+    this.text.control.parentElement.hidden = this.text.hintLine.hidden = idle;
     this.show();
   }
 

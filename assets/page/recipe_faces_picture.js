@@ -22,6 +22,7 @@ export class FacesPicture {
     this.path = null;
     this.unseen = false; // this browser cannot show it
     this.pull = null;
+    this.kind = ""; // of the pointer that came down last; not every browser tells it of a click
     this.boxes = [0, 1].map((n) =>
       h(
         "button",
@@ -40,7 +41,7 @@ export class FacesPicture {
       onpointerup: () => this.up(),
       onpointercancel: () => this.let(),
       onlostpointercapture: () => this.let(),
-      onclick: (event) => this.larger && event.pointerType !== "mouse" && event.detail && this.larger(),
+      onclick: (event) => this.larger && this.kind !== "mouse" && event.detail && this.larger(),
       ondragstart: (event) => event.preventDefault(),
     });
     this.stop = (event) => {
@@ -122,6 +123,7 @@ export class FacesPicture {
   }
 
   down(event) {
+    this.kind = event.pointerType;
     if (!this.size || event.button !== 0 || !event.isPrimary || this.pull) return;
     if (this.larger && event.pointerType !== "mouse") return;
     event.preventDefault(); // nothing is selected, the picture is not dragged away

@@ -200,10 +200,51 @@ def test_faces_are_drawn_on_the_picture_written_or_masked(
     expect(picture).to_be_hidden()
     expect(faces).to_contain_text("Remove them to draw boxes instead")
     written.fill("")
+    page.keyboard.press("Tab")
+    expect(written).to_be_hidden()
     # Given as they are, they stay to be seen, with what is wrong.
     part(page, "audio_2").get_by_role("button", name="Remove the second voice").click()
     expect(part(page, "faces")).to_have_count(0)
     expect(part(page, "masks").locator(".recipe-fault")).to_contain_text("one voice leave them out")
+
+
+def stroke(page: Page, picture: Locator, *points: tuple[int, int]) -> None:
+    """With a finger over the faces; points in pixels of the picture."""
+    session = page.context.new_cdp_session(page)
+    area = picture.bounding_box()
+    scale = area["width"] / SIZE[0]
+    for number, (x, y) in enumerate(points):
+        at = {"x": area["x"] + x * scale, "y": area["y"] + y * scale}
+        kind = "touchMove" if number else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [at]})
+        page.wait_for_timeout(30)
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+@pytest.mark.thorough
+def test_a_finger_scrolls_over_the_picture_and_draws_in_the_larger_view(
+    server: Server, open_page: OpenPage, given
+):
+    page = open_page(
+        server.address, size=PHONE, reduced_motion="reduce", has_touch=True, is_mobile=True
+    )
+    give(page, {**given, "Picture": FACES, "Masks": []})
+    faces = part(page, "faces")
+    picture = faces.locator(".faces-picture")
+    expect(picture).to_be_visible()
+    picture.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    stroke(page, picture, (100, 200), (100, 100), (100, 0))
+    page.wait_for_function("(before) => scrollY > before", arg=before)
+    expect(faces.locator("textarea")).to_have_value("")
+
+    picture.tap()
+    larger = page.get_by_role("dialog").locator(".faces-picture")
+    stroke(page, larger, (20, 20), (60, 60), (170, 210))
+    stroke(page, larger, (210, 20), (260, 60), (360, 210))
+    stroke(page, larger, (165, 205), (160, 190), (145, 175))
+    first, second = boxes(page)
+    assert near(first, [20, 20, 150, 180]) and near(second, [210, 20, 360, 210])
 
 
 @pytest.mark.thorough
