@@ -9,6 +9,7 @@ exit. The tests of the start itself (`test_server.py`, `test_commands.py`) run a
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -101,15 +102,24 @@ class Nursery:
         return json.loads(self._socket.recv(WORD))
 
 
+def warm_up() -> None:
+    """Imports what a render does, and computes nothing: every child has it from the start."""
+    import torch  # noqa: F401
+    from diffusers import QwenImagePipeline, SkyReelsV2DiffusionForcingPipeline  # noqa: F401
+    from transformers import Qwen2_5_VLForConditionalGeneration, UMT5EncoderModel  # noqa: F401
+
+    # A child that collects garbage would copy all of it, only to look through it.
+    gc.collect()
+    gc.freeze()
+
+
 def serve(requests: socket.socket) -> None:
     """Forks and tells of ends until the other side is gone."""
-    import diffusers  # noqa: F401
     import gradio  # noqa: F401
-    import torch  # noqa: F401
-    import transformers  # noqa: F401
 
     import studio.api  # noqa: F401
 
+    warm_up()
     codes: dict[int, int] = {}
     while True:
         message, files, _, _ = socket.recv_fds(requests, WORD, 3)
