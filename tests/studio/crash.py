@@ -19,15 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import diffusers  # noqa: F401
-import torch  # noqa: F401
-import transformers  # noqa: F401
-
 from reuse import KINDS
 from studio import actions
 from studio.engine import Engine
 from studio.library import Library
 from studio.render import Rendered
+from tests.forked import warm_up
 
 LONGEST = 3.0
 """Seconds until the latest kill, unless a whole run takes less."""
@@ -59,6 +56,7 @@ class Run:
 
 
 def main(wanted: int, run: Run) -> None:
+    warm_up()
     rng, folder = random.Random(int(time.time())), run.folder
     kills = seed = 0
     latest = moment = LONGEST
