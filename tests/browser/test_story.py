@@ -25,7 +25,7 @@ def wait_for_takes(page: Page, count: int) -> None:
 def test_the_whole_story(server, open_page):
     page = open_page(server.address)
     expect(page.get_by_label("Prompt", exact=True)).not_to_have_value("")
-    few_steps(page, 24)
+    few_steps(page, 40)
 
     # Segment 1 appears with its poster while 2 is being made.
     main_button(page).click()

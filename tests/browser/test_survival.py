@@ -11,7 +11,7 @@ from playwright.sync_api import Route, expect
 from tests.browser.conftest import RENDER_MS, main_button, tile, tiles
 from tests.browser.test_story import few_steps, wait_for_takes
 
-LONG = 24
+LONG = 40
 """Steps of a render that has a middle for a browser that shares its cores."""
 
 
