@@ -23,6 +23,19 @@ export function write([first, second]) {
   return `${first?.join(",") ?? ""};${second.join(",")}`;
 }
 
+// The text with these boxes; what they leave as it was stays as it is written, even if it is no box.
+export function rewritten(text, boxes) {
+  const parts = text.split(";");
+  boxes.forEach((box, n) => {
+    if (String(readOne(parts[n] ?? "")) !== String(box)) parts[n] = box?.join(",") ?? "";
+  });
+  for (let n = 0; n < parts.length; n++) parts[n] ??= "";
+  while (parts.length && !parts.at(-1).trim()) parts.pop();
+  return parts.join(";");
+}
+
+export const isWithin = ([x0, y0, x1, y1], [width, height]) => x0 >= 0 && y0 >= 0 && x1 <= width && y1 <= height;
+
 const within = (value, low, high) => Math.max(low, Math.min(high, value));
 
 export function moved([x0, y0, x1, y1], [dx, dy], [width, height]) {

@@ -2,13 +2,13 @@
 // larger view, or written as numbers. Both say the same.
 import { run } from "./commands.js";
 import { h, setText } from "./dom.js";
-import { leastSide, read, write } from "./recipe_boxes.js";
+import { isWithin, leastSide, read, rewritten, write } from "./recipe_boxes.js";
 import { draft, setField, valueOf } from "./recipe_draft.js";
 import { FacesView } from "./recipe_faces_view.js";
 import { fieldOf, modelOf } from "./recipe_facts.js";
 import { textField } from "./recipe_fields.js";
 import { listOf, nameOf } from "./recipe_inputs.js";
-import { changed, subscribe } from "./store.js";
+import { changed, on, subscribe } from "./store.js";
 
 const VOICES = ["audio", "audio_2"];
 const UNIT = 16; // pixels of a video, for a model that does not say
@@ -18,12 +18,18 @@ export class FacesField {
   constructor(field) {
     this.name = field.name;
     this.held = null; // the boxes while one is pulled: the draft gets them at its end
+    this.past = []; // what was drawn: {image, before, after}, the texts
     this.text = textField(field);
     this.element = this.text.element;
     this.view = new FacesView(this, () => run("openDrawer", this.drawer()));
     this.large = null;
     this.element.querySelector(".recipe-control").before(this.view.element);
     for (const kind of ["focus", "blur"]) this.text.control.addEventListener(kind, changed);
+    on("back", () => this.views().forEach((view) => view.picture.again()));
+  }
+
+  views() {
+    return [this.view, this.large].filter(Boolean);
   }
 
   // ---------------------------------------------------------------- the boxes
@@ -42,9 +48,24 @@ export class FacesField {
   }
 
   settle(boxes) {
+    const before = this.written();
+    const after = rewritten(before, boxes);
     this.held = null;
-    setField(this.name, write(boxes) || null);
+    if (after !== before) this.past.push({ image: draft.recipe.image, before, after });
+    setField(this.name, after || null);
     this.show();
+  }
+
+  // Undoes what was drawn last. False if nothing was, or if something else came after it.
+  putBack() {
+    const last = this.past.pop();
+    if (last?.image !== draft.recipe.image || last?.after !== this.written()) {
+      this.past = [];
+      return false;
+    }
+    setField(this.name, last.before || null);
+    this.show();
+    return true;
   }
 
   drop() {
@@ -81,10 +102,10 @@ export class FacesField {
   // ---------------------------------------------------------------- what is seen
 
   draw(fault) {
+    const path = this.refusal() ? null : draft.recipe.image;
+    for (const view of this.views()) view.picture.check(path);
     if (this.held) return;
-    // Between the first box and the second nothing is wrong yet.
-    const waits = fault && this.view.picture.size && this.boxes().filter(Boolean).length === 1;
-    const isDrawn = waits && document.activeElement !== this.text.control;
+    const isDrawn = this.isHalfDrawn() && document.activeElement !== this.text.control;
     this.text.draw(isDrawn ? null : fault);
     // Beside masks nothing is to be written, but what is there can be taken away.
     const idle = this.isMasked() && !this.written() && document.activeElement !== this.text.control;
@@ -92,12 +113,19 @@ export class FacesField {
     this.show();
   }
 
+  // Between the first box and the second nothing is wrong yet.
+  isHalfDrawn() {
+    const { size } = this.view.picture;
+    const boxes = this.boxes();
+    const there = boxes.filter(Boolean);
+    return size && there.length === 1 && isWithin(there[0], size) && this.written() === write(boxes);
+  }
+
   show() {
-    this.view.draw();
-    this.large?.draw();
-    const text = this.held ? write(this.held) : this.written();
+    for (const view of this.views()) view.draw();
+    const text = this.held ? rewritten(this.written(), this.held) : this.written();
     if (this.text.control.value !== text) this.text.control.value = text;
-    const size = this.view.picture.size;
+    const size = this.view.picture.told;
     setText(this.text.hintLine, size ? `${FORM}, which has ${size[0]} × ${size[1]}.` : `${FORM}.`);
   }
 
@@ -115,7 +143,7 @@ export class FacesField {
   // Which box is still to come, where one is there.
   missing() {
     const n = this.boxes().indexOf(null);
-    return `Now box ${n + 1}: drag over the face of the ${n ? "second" : "first"} voice.`;
+    return `Now box ${n + 1}: drag over the face of the ${n ? "second" : "first"} voice, inside box ${2 - n} too.`;
   }
 
   drawer() {

@@ -2,10 +2,13 @@
 // box by box with the keyboard.
 import { h } from "./dom.js";
 import { drawn, moved, pulled } from "./recipe_boxes.js";
+import { alike, sizeAsRead } from "./recipe_faces_size.js";
 import { urlOf, VIDEO } from "./recipe_inputs.js";
+import { store } from "./store.js";
 
 const CORNERS = [[0, 0], [1, 0], [0, 1], [1, 1]];
-const REACH = { mouse: 9, other: 24 }; // pixels of the screen to a corner, from where it is taken
+const REACH = { mouse: 12, other: 32 }; // pixels of the screen to a corner, from where it is taken
+const SHARE = 0.45; // of a side of a small box, within which one of its corners is taken
 const STARTS = 4; // pixels of the screen: what is less is a click
 const STEP = 0.01; // of a side of the picture, for a key
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -18,10 +21,13 @@ export class FacesPicture {
     this.faces = faces;
     this.remove = remove;
     this.larger = larger;
-    this.size = null; // [width, height] of the picture, once it is known
+    this.size = null; // [width, height] in which the studio reads the picture, once it can be drawn on
+    this.told = null; // the same, even if it cannot be drawn on
     this.path = null;
-    this.unseen = false; // this browser cannot show it
+    this.unseen = false; // this browser cannot show it, or shows it otherwise than the studio reads it
+    this.missed = false; // it could not be read while the studio was away
     this.pull = null;
+    this.during = null; // what is listened to during a pull
     this.kind = ""; // of the pointer that came down last; not every browser tells it of a click
     this.boxes = [0, 1].map((n) =>
       h(
@@ -38,36 +44,39 @@ export class FacesPicture {
       class: `faces-picture ${larger ? "" : "is-large"}`, role: "application", "aria-label": "Faces in the picture",
       onpointerdown: (event) => this.down(event),
       onpointermove: (event) => this.move(event),
-      onpointerup: () => this.up(),
-      onpointercancel: () => this.let(),
-      onlostpointercapture: () => this.let(),
       onclick: (event) => this.larger && this.kind !== "mouse" && event.detail && this.larger(),
       ondragstart: (event) => event.preventDefault(),
     });
-    this.stop = (event) => {
-      if (event.key !== "Escape") return;
-      event.preventDefault();
-      event.stopPropagation();
-      this.let();
-    };
   }
 
   // ---------------------------------------------------------------- what is seen
 
   see(path) {
-    if (path === this.path) return;
+    this.missed ||= this.unseen && store.away;
+    if (path === this.path && !(this.missed && !store.away)) return;
     this.path = path;
     this.size = null;
-    this.size = this.faces.sizeOf(path);
-    this.unseen = false;
-    const known = (size) => {
-      if (this.path !== path) return;
-      this.size = size.every((side) => side > 0) ? size : null;
-      this.unseen = !this.size;
-      this.faces.show();
-    };
-    const props = { class: "faces-seen", onerror: () => known([0, 0]) };
-    this.element.replaceChildren(...(path ? [VIDEO.test(path) ? film(path, props, known) : still(path, props, known)] : []), ...this.boxes);
+    this.let();
+    this.told = this.size = this.faces.sizeOf(path);
+    this.unseen = this.missed = false;
+    const seen = path ? (VIDEO.test(path) ? film(path) : still(path)) : null;
+    this.element.replaceChildren(...(seen ? [seen.element] : []), ...this.boxes);
+    if (seen) this.learn(seen, path);
+  }
+
+  async learn({ element, shown }, path) {
+    const [told, size] = await Promise.all([sizeAsRead(path), shown]);
+    if (!this.element.contains(element)) return;
+    this.told = told;
+    this.size = told && size && alike(told, size) ? told : null;
+    this.unseen = !this.size;
+    element.onerror = () => this.learn({ element, shown: null }, path);
+    this.faces.show();
+  }
+
+  // Of another studio it may be there now.
+  again() {
+    this.missed = this.unseen;
   }
 
   draw() {
@@ -109,10 +118,10 @@ export class FacesPicture {
       const inside = [0, 1].every((side) => at[side] >= box[side] && at[side] <= box[side + 2]);
       // Of a small box the middle is still there to move it.
       const sides = [0, 1].map((side) => (box[side + 2] - box[side]) / scale);
-      const reach = Math.min(REACH[kind] ?? REACH.other, ...(inside ? sides.map((side) => side / 3) : []));
+      const reach = Math.min(REACH[kind] ?? REACH.other, ...(inside ? sides.map((side) => SHARE * side) : []));
       const far = (corner) => Math.hypot(...[0, 1].map((side) => (at[side] - box[side + 2 * corner[side]]) / scale));
       const corner = [...CORNERS].sort((a, b) => far(a) - far(b))[0];
-      if (far(corner) <= reach * Math.SQRT2) return { n, corner };
+      if (far(corner) <= reach) return { n, corner };
       if (inside) return { n, corner: null };
     }
     return null;
@@ -122,6 +131,14 @@ export class FacesPicture {
     return document.activeElement === this.boxes[n];
   }
 
+  // {n, corner} of what a pull from there changes. While a box is missing it is drawn from anywhere
+  // but a corner, since two faces may overlap.
+  meant(at, kind) {
+    const found = this.under(at, kind);
+    const missing = this.faces.boxes().indexOf(null);
+    return missing < 0 || found?.corner ? found : { n: missing, corner: null };
+  }
+
   down(event) {
     this.kind = event.pointerType;
     if (!this.size || event.button !== 0 || !event.isPrimary || this.pull) return;
@@ -129,16 +146,28 @@ export class FacesPicture {
     event.preventDefault(); // nothing is selected, the picture is not dragged away
     const from = this.pointOf(event);
     const boxes = this.faces.boxes();
-    const found = this.under(from, event.pointerType) ?? { n: boxes.indexOf(null), corner: null };
-    if (found.n < 0) return document.activeElement?.blur();
+    const pressed = this.under(from, event.pointerType);
+    const found = this.meant(from, event.pointerType);
+    if (!found) return document.activeElement?.blur();
     this.element.setPointerCapture(event.pointerId);
-    this.pull = { ...found, from, start: [event.clientX, event.clientY], boxes, began: false };
-    if (boxes[found.n]) this.boxes[found.n].focus({ preventScroll: true });
-    addEventListener("keydown", this.stop, true);
+    this.pull = { ...found, id: event.pointerId, from, start: [event.clientX, event.clientY], boxes, began: false };
+    if (pressed) this.boxes[pressed.n].focus({ preventScroll: true });
+    this.during = new AbortController();
+    // Of the page: an element that left it hears of nothing.
+    const listen = (kind, act) => addEventListener(kind, act, { capture: true, signal: this.during.signal });
+    listen("keydown", (event) => this.stop(event));
+    listen("pointerup", (event) => this.up(event));
+    for (const kind of ["pointercancel", "lostpointercapture"]) listen(kind, (event) => this.isPulling(event) && this.let());
+  }
+
+  isPulling(event) {
+    return this.pull?.id === event.pointerId;
   }
 
   move(event) {
-    if (!this.size) return;
+    if (!this.size || (this.pull && !this.isPulling(event))) return;
+    // Its end was not heard. A finger that moves is down, whatever the browser says of buttons.
+    if (event.buttons === 0 && event.pointerType !== "touch") this.let();
     const at = this.pointOf(event);
     if (!this.pull) return this.hover(at, event.pointerType);
     const { n, start, boxes } = this.pull;
@@ -160,14 +189,15 @@ export class FacesPicture {
   }
 
   hover(at, kind) {
-    const found = this.under(at, kind);
+    const found = this.meant(at, kind);
     const corner = found?.corner;
-    const may = corner ? (corner[0] === corner[1] ? "nwse" : "nesw") : found ? "move" : this.faces.boxes().includes(null) ? "draw" : "";
-    this.element.dataset.may = may;
+    const inside = found && (this.faces.boxes()[found.n] ? "move" : "draw");
+    this.element.dataset.may = corner ? (corner[0] === corner[1] ? "nwse" : "nesw") : (inside ?? "");
   }
 
-  up() {
-    if (!this.pull) return;
+  up(event) {
+    if (!this.isPulling(event)) return;
+    if (!this.element.isConnected) return this.let();
     const { began } = this.pull;
     this.end();
     if (began) this.faces.settle(this.faces.boxes());
@@ -182,7 +212,21 @@ export class FacesPicture {
 
   end() {
     this.pull = null;
-    removeEventListener("keydown", this.stop, true);
+    this.during.abort();
+  }
+
+  stop(event) {
+    if (event.key !== "Escape") return;
+    if (this.element.isConnected) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+    this.let();
+  }
+
+  // A pull ends where the picture, which is to be that of `path`, is another or was moved in the page.
+  check(path) {
+    if (this.pull && (path !== this.path || !this.element.hasPointerCapture(this.pull.id))) this.let();
   }
 
   // ---------------------------------------------------------------- the keyboard
@@ -202,17 +246,24 @@ export class FacesPicture {
   }
 }
 
-function still(path, props, known) {
-  const seen = h("img", { ...props, src: urlOf(path), alt: "", onload: () => known([seen.naturalWidth, seen.naturalHeight]) });
-  return seen;
+function still(path) {
+  const element = h("img", { class: "faces-seen", src: urlOf(path), alt: "" });
+  return { element, shown: settled(element, "load", () => [element.naturalWidth, element.naturalHeight]) };
 }
 
 // Its first picture. Some browsers show none unless they are sent to it.
-function film(path, props, known) {
-  const seen = h("video", {
-    ...props, src: `${urlOf(path)}#t=0.001`, playsinline: true, preload: "auto", "aria-hidden": "true", tabindex: "-1",
-    onloadedmetadata: () => known([seen.videoWidth, seen.videoHeight]),
+function film(path) {
+  const element = h("video", {
+    class: "faces-seen", src: `${urlOf(path)}#t=0.001`, playsinline: true, preload: "auto", "aria-hidden": "true", tabindex: "-1",
   });
-  seen.muted = true;
-  return seen;
+  element.muted = true;
+  return { element, shown: settled(element, "loadedmetadata", () => [element.videoWidth, element.videoHeight]) };
+}
+
+// Resolves to its size, or to null if this browser cannot show it.
+function settled(element, kind, size) {
+  return new Promise((done) => {
+    element.addEventListener(kind, () => done(size().every((side) => side > 0) ? size() : null));
+    element.addEventListener("error", () => done(null));
+  });
 }

@@ -3,8 +3,11 @@ import { arrange, button, h, setText } from "./dom.js";
 import { half } from "./recipe_boxes.js";
 import { draft } from "./recipe_draft.js";
 import { FacesPicture } from "./recipe_faces_picture.js";
+import { store } from "./store.js";
 
-const UNSEEN = "This browser cannot show it: write the boxes as numbers.";
+const UNSEEN = "It cannot be drawn on, since this browser does not show it as the studio reads it.";
+const LOST = "It could not be read.";
+const MISSED = `${LOST} It is tried again when the studio answers.`;
 const TAP = "Tap the picture to draw on it.";
 const NONE = "Drag over the face of each voice.";
 const HALVES = "Without boxes the left half has the first voice, the right half the second.";
@@ -26,7 +29,7 @@ export class FacesView {
     this.swap = button("Swap 1 and 2", { class: "small", onclick: () => faces.settle(faces.boxes().reverse()) });
     this.more = larger && button("Larger view", { class: "small", onclick: larger });
     this.tools = h("div", { class: "faces-tools" });
-    this.element = h("div", { class: "faces-view" }, this.picture.element, this.guide, this.who, this.tools, keys, this.told);
+    this.element = h("div", { class: "faces-view", onkeydown: (event) => this.key(event) }, this.picture.element, this.guide, this.who, this.tools, keys, this.told);
   }
 
   draw() {
@@ -36,13 +39,19 @@ export class FacesView {
     picture.draw();
     const there = picture.size !== null;
     const boxes = faces.boxes();
-    setText(this.guide, refusal ?? (there ? this.next(boxes) : picture.unseen ? UNSEEN : ""));
+    setText(this.guide, refusal ?? (there ? this.next(boxes) : picture.unseen ? this.unseen() : ""));
     this.who.hidden = !there;
     for (const row of this.rows) row.draw(boxes);
     arrange(this.tools, there ? [this.more, boxes.every(Boolean) ? this.swap : null] : []);
     // Of a box that keys move, where it is.
     const moved = picture.boxes.find((box) => box === document.activeElement);
     if (!faces.held) setText(this.told, moved?.getAttribute("aria-label") ?? "");
+  }
+
+  unseen() {
+    const { told } = this.picture;
+    if (store.away) return MISSED;
+    return told ? `${UNSEEN} Write the boxes as numbers, in pixels of ${told.join(" × ")}.` : LOST;
   }
 
   // Below the picture: a line more or less above it would move it away from the pointer.
@@ -63,6 +72,19 @@ export class FacesView {
   focusOn(n) {
     const box = this.picture.boxes[n];
     (box.hidden ? this.rows[n].more : box).focus();
+  }
+
+  // Undoes what was drawn last. On a box that is never meant for a take.
+  key(event) {
+    if (!(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey || event.key.toLowerCase() !== "z") return;
+    const { target } = event;
+    const n = [0, 1].find((one) => this.picture.boxes[one] === target || this.rows[one].element.contains(target));
+    const isDone = !this.picture.pull && this.faces.putBack();
+    if (!isDone && !this.picture.element.contains(target)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (isDone && n !== undefined) this.focusOn(n);
+    else if (!target.isConnected) this.first().focus();
   }
 
   // Where one begins.

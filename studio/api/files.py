@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
@@ -13,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pipelines import catalogue
 from pipelines.errors import BadInput
+from pipelines.infinitetalk.reference import reference_size
 from reuse import ReuseError
 from studio import inputs
 from studio.api.studio import Studio
@@ -71,12 +73,19 @@ def routes(studio: Studio) -> APIRouter:
 
     @router.get("/api/inputs/{key}/{file}")
     def read(key: str, file: str) -> FileResponse:
-        kind = inputs.served_as(file)
-        if kind is None or not _KEY.fullmatch(key):
-            raise HTTPException(404, "No such file.")
-        with suppress(ReuseError):
-            if entry := library.store.find("inputs", key):
-                return FileResponse(entry.file(file), media_type=kind, headers=HEADERS)
+        return FileResponse(given(key, file), media_type=inputs.served_as(file), headers=HEADERS)
+
+    @router.get("/api/inputs/{key}/{file}/size")
+    def size(key: str, file: str) -> dict[str, int]:
+        """In how many pixels a picture or a video is read, which boxes of faces count."""
+        height, width = reference_size(given(key, file))
+        return {"width": width, "height": height}
+
+    def given(key: str, file: str) -> Path:
+        if inputs.served_as(file) is not None and _KEY.fullmatch(key):
+            with suppress(ReuseError):
+                if entry := library.store.find("inputs", key):
+                    return entry.file(file)
         raise HTTPException(404, "No such file.")
 
     @router.post("/api/open")

@@ -117,7 +117,7 @@ def test_a_video_and_masks_are_shown_kept_rendered_and_brought_back(
     shows_all(other)
 
 
-def drag(page: Page, picture: Locator, *points: tuple[int, int]) -> None:
+def drag(page: Page, picture: Locator, *points: tuple[int, int], up: bool = True) -> None:
     """With the mouse over the faces; points in pixels of the picture."""
     area = picture.bounding_box()
     scale = area["width"] / SIZE[0]
@@ -125,7 +125,8 @@ def drag(page: Page, picture: Locator, *points: tuple[int, int]) -> None:
         page.mouse.move(area["x"] + x * scale, area["y"] + y * scale)
         if number == 0:
             page.mouse.down()
-    page.mouse.up()
+    if up:
+        page.mouse.up()
 
 
 def boxes(page: Page) -> list[list[int]]:
@@ -179,16 +180,33 @@ def test_faces_are_drawn_on_the_picture_written_or_masked(
     first.press("ArrowRight")
     second = faces.get_by_role("button", name="Box 2, Second voice")
     second.press("Shift+ArrowDown")
+    second.press("ArrowUp")
+    second.press("Control+z")
     assert boxes(page) == [[14, 20, 114, 120], [200, 40, 300, 143]]
     page.reload()
     expect(faces.get_by_role("button", name="Box 1, Voice: from 14, 20")).to_be_visible()
     second.press("Delete")
     expect(written).to_have_value("14,20,114,120")
+    # What the field moves away from in the middle of a pull stays as it was.
+    drag(page, picture, (60, 60), (80, 60), up=False)
+    expect(written).not_to_have_value("14,20,114,120")
+    faces.evaluate("(field) => field.parentElement.prepend(field)")
+    expect(written).to_have_value("14,20,114,120")
+    page.mouse.up()
+    # What is wrong is told, however many boxes there are; what is half written is kept.
+    written.fill("14,20,1000,120")
+    page.keyboard.press("Tab")
+    expect(faces.locator(".recipe-fault")).to_contain_text("no box inside the picture")
+    written.fill("10,20,110,120;200,40,300")
+    first.press("ArrowRight")
+    expect(written).to_have_value("14,20,114,120;200,40,300")
 
     faces.get_by_role("button", name="Larger view").click()
     larger = page.get_by_role("dialog").locator(".faces-picture")
-    drag(page, larger, (200, 40), (260, 90), (360, 240))
-    assert near(boxes(page)[1], [200, 40, 360, 240])
+    # From inside of the first: faces may overlap.
+    drag(page, larger, (60, 70), (260, 90), (360, 240))
+    assert near(boxes(page)[1], [60, 70, 360, 240])
+    assert boxes(page)[0] == [14, 20, 114, 120]
     assert_accessible(page, "dialog", "light")
     page.keyboard.press("Escape")
     expect(faces.get_by_role("button", name="Larger view")).to_be_focused()
