@@ -117,7 +117,6 @@ def _load_model(
     import torch
     from transformers.utils import logging
 
-    _settle()
     # The studio shows its own progress.
     logging.disable_progress_bar()
     model, report = component.from_pretrained(
@@ -133,17 +132,22 @@ def _load_model(
     return model.eval().requires_grad_(False).to(device)
 
 
-@functools.cache
-def _settle() -> None:
-    """Once, before there is any model: what is there now is modules and classes, half a million
-    objects that no collection needs to go through. The later ones then take milliseconds."""
-    gc.freeze()
-
-
 def _is_out_of_memory(error: Exception) -> bool:
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+
+
+@functools.cache
+def settle() -> None:
+    """To be called before any model is loaded. What the libraries bring, half a million objects,
+    stays as long as the process: collections need not go through it each time. A model that were
+    there already would stay as well, if anything in it points in a circle."""
+    import diffusers.models.modeling_utils
+    import transformers.modeling_utils  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
 
 
 def free_memory(device: str) -> None:

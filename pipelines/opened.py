@@ -119,11 +119,15 @@ class OpenedPipeline(BasePipeline):
         """Loads what is not in memory, or is there from files that have changed since: keys are
         made of the files on disk, and the weights in use have to be those. Returns what it
         loaded. `held` is how, for families that hold a model in several ways."""
+        from pipelines.components import settle
+
         names = tuple(names)
         folders = {name: self._folder_of(name) for name in names}
         signatures = {name: self.checkpoint.signature(folders[name]) for name in names}
         stale = [name for name in names if self._signatures.get(name) != signatures[name]]
         self.checkpoint.check(folders[name] for name in stale)
+        if stale:
+            settle()
         for name in stale:
             self._components.pop(name, None)
             self._components[name] = self._load_component(name, held)

@@ -28,6 +28,7 @@ from studio.trash import Trash
 log = logging.getLogger(__name__)
 
 ENVIRONMENT_VARIABLE = "RETAKE_LIBRARY"
+DAMAGED_COPY = "The copy in the library is damaged; give the file again."
 
 
 def default_folder() -> Path:
@@ -133,8 +134,7 @@ class Library:
         if path.parent.parent != self.folder / "inputs":
             return None
         if not self.has_input(path.parent.name):
-            fix = "The copy in the library is damaged; give the file again."
-            raise BadInput(name, self.called(path) or str(path), fix)
+            raise BadInput(name, self.called(path) or str(path), DAMAGED_COPY)
         return path
 
     def has_input(self, key: str) -> bool:

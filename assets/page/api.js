@@ -13,8 +13,9 @@ export class Refused extends Error {
 
 // The studio could not be reached, or did not finish its answer.
 export class Away extends Error {
-  constructor() {
-    super("The studio does not answer. It is tried again until it does.");
+  constructor(method) {
+    const words = method === "GET" ? "It is tried again until it does." : "Look whether it took this before you ask again.";
+    super(`The studio does not answer. ${words}`);
   }
 }
 
@@ -29,13 +30,13 @@ async function call(method, path, body) {
   try {
     answer = await fetch(path, options);
   } catch {
-    throw new Away();
+    throw new Away(method);
   }
   if (answer.status === 204) return null;
   const told = await answer.json().catch(() => null);
   if (!answer.ok) throw new Refused(answer.status, { error: told?.detail, ...told });
   // The studio ended in the middle of its answer.
-  if (told === null) throw new Away();
+  if (told === null) throw new Away(method);
   return told;
 }
 

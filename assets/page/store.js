@@ -24,7 +24,8 @@ let drawing = false;
 let timer = 0;
 let seen = "";
 let polling = null;
-let reading = 0;
+let reading = null;
+let readings = 0;
 
 // `draw` is called after every change, at most once a frame, until `element` is gone.
 export function subscribe(element, draw) {
@@ -70,8 +71,15 @@ export function on(name, listener) {
   (listeners[name] ??= []).push(listener);
 }
 
+// A listener that fails leaves the others alone.
 function emit(name, value) {
-  for (const listener of listeners[name] ?? []) listener(value);
+  for (const listener of listeners[name] ?? []) {
+    try {
+      listener(value);
+    } catch (error) {
+      console.error(error);
+    }
+  }
 }
 
 // ---------------------------------------------------------------- the open session
@@ -90,12 +98,18 @@ export async function openSession(name, view = null) {
   await poll();
 }
 
-export async function readSession() {
+export function readSession() {
+  reading = read();
+  return reading;
+}
+
+async function read() {
   const name = store.name;
-  const turn = (reading += 1);
+  const turn = (readings += 1);
   const told = await get(`/api/session?name=${part(name)}`);
-  // An answer that was overtaken by a later question is out of date.
-  if (store.name !== name || turn !== reading) return;
+  if (store.name !== name) return;
+  // An answer that was overtaken by a later question is out of date: that one's counts.
+  if (turn !== readings) return void (await reading);
   store.session = told;
   const known = new Set(told.takes.map((take) => take.id));
   const takes = store.view.takes.filter((id) => known.has(id));
@@ -137,7 +151,7 @@ async function look() {
   try {
     told = await get(`/api/state?session=${part(store.name ?? "")}&seen=${seen}`);
     // Some other program answers at this port.
-    if (told && !told.server) throw new Away();
+    if (told && !told.server) throw new Away("GET");
   } catch (error) {
     if (!(error instanceof Away)) console.warn(error.message);
     if (!store.away) set({ away: true });

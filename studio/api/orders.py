@@ -14,6 +14,7 @@ from studio import actions, flowcache
 from studio.api.refusals import told
 from studio.api.studio import Studio
 from studio.estimate import estimate as expect
+from studio.library import DAMAGED_COPY
 from studio.models import Models
 from studio.opened import own_copy
 from studio.order import Order
@@ -84,7 +85,8 @@ def routes(studio: Studio) -> APIRouter:
         def own(name: str, path: Path) -> Path:
             copy = own_copy(library, name, path)
             if copy is None:
-                raise BadInput(name, str(path), FIRST)
+                called = library.called(path)
+                raise BadInput(name, called or str(path), DAMAGED_COPY if called else FIRST)
             return copy
 
         files: dict[str, Any] = {}
@@ -96,7 +98,7 @@ def routes(studio: Studio) -> APIRouter:
             try:
                 files[name] = replaced_files(name, checked_value(name, value), own)
             except BadInput as error:
-                fix = error.fix if name == "loras" else FIRST
+                fix = error.fix if name == "loras" or error.fix == DAMAGED_COPY else FIRST
                 raise BadInput(name, error.value, fix) from None
         return {**given, **files}
 

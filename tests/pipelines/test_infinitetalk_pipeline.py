@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ from conftest import Lora, TalkRecipe, assert_same, chain, encode, seeded
 from PIL import Image
 from safetensors.torch import save_file
 
+from pipelines.components import settle
 from pipelines.errors import BadInput, ModelMissing
 from pipelines.infinitetalk import InfiniteTalk
+from pipelines.one_piece.holding import offload_groups
 from reuse import FileHashes, digest, resolve
 from tests.fixtures.tiny_infinitetalk import build, publish
 from tests.fixtures.voices import RATE, hum, write_wav
@@ -359,6 +362,17 @@ def test_the_published_weights_make_the_same_video(folder, asked, given, whole, 
     assert len(hashes["transformer"]["base"]) == 2
 
 
+def test_a_published_transformer_goes_when_it_is_freed(folder, asked, tmp_path):
+    """Its groups point in circles, and it is loaded first of all."""
+    settle.cache_clear()
+    published = InfiniteTalk.open(publish(folder, tmp_path / "published"), device="cpu")
+    published.load_denoiser(asked)
+    transformer = weakref.ref(published.components["transformer"])
+    offload_groups(transformer(), "cpu")
+    published.free_denoiser()
+    assert transformer() is None
+
+
 def test_published_parts_that_are_not_here_are_named(tmp_path):
     (tmp_path / "model_index.json").write_text(
         '{"_class_name": "InfiniteTalkPipeline", "audio_weights": "a.safetensors", "base": "b"}'
@@ -450,12 +464,10 @@ def test_weights_in_fp8_make_another_video_and_another_key(talk, asked, given, w
 @pytest.mark.parametrize("offload", ["group", "model"])
 def test_what_waits_in_main_memory_makes_the_same_video(talk, asked, given, whole, offload):
     """On the CPU as the device that blocks come to: what is tested is that they come and go."""
-    from pipelines.one_piece import holding
-
     talk.free_denoiser()
     talk.load_denoiser(asked)
     if offload == "group":
-        holding.offload_groups(talk.components["transformer"], "cpu")
+        offload_groups(talk.components["transformer"], "cpu")
     else:
         talk._held = (talk._held[0], "model", talk._held[2])
     assert_same(talk.generate(asked, given, 0, None, seeded(1)), whole[0])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from PIL import Image
 
 from studio.api import files
 from studio.library import Library
@@ -45,6 +46,18 @@ def test_a_video_is_copied_by_content_and_served_as_what_it_is(
     assert served.headers["x-content-type-options"] == "nosniff"
     part = client.get(first["url"], headers={"Range": "bytes=0-3"})
     assert (part.status_code, part.content) == (206, data[:4])
+
+
+def test_the_size_of_a_picture_or_a_video_is_told_as_it_is_read(client, tmp_path):
+    turned, upright = Image.new("RGB", (40, 20)), Image.Exif()
+    upright[0x0112] = 6
+    turned.save(tmp_path / "turned.webp", exif=upright)
+    pictures = np.zeros((3, 32, 72, 3), np.uint8)
+    narrow = write_film(tmp_path / "narrow.mp4", pictures, "25", "-vf", "setsar=8/9")
+    for file, size in ((tmp_path / "turned.webp", (20, 40)), (narrow, (64, 32))):
+        url = give(client, "image", file.read_bytes(), file.name).json()["url"]
+        assert client.get(f"{url}/size").json() == dict(zip(("width", "height"), size, strict=True))
+    assert client.get(f"{url[:-1]}5/size").status_code == 404
 
 
 @pytest.mark.parametrize("field", ["last_image", "references", "masks"])

@@ -78,3 +78,14 @@ def test_a_damaged_copy_is_named_as_its_file_was_given(library):
     copy.write_bytes(copy.read_bytes()[:-20])
     with pytest.raises(BadInput, match=r"'me.png' cannot be used\. The copy in the library"):
         library.adopt(Recipe.make("talking", prompt="a face", image=copy))
+
+
+def test_a_browser_is_told_of_a_damaged_copy_in_the_same_words(client, tmp_path):
+    picture = mask(tmp_path / "me.png", 3, 9)
+    copy = upload(client, "image", picture)
+    Path(copy).write_bytes(picture.read_bytes()[:-20])
+    body = {"kind": "generate", "model": "talking", "recipe": {"prompt": "a face", "image": copy}}
+    for damage in (lambda: None, Path(copy).unlink):
+        damage()
+        told = client.post("/api/orders", json=body).json()["error"]
+        assert told.startswith("image: 'me.png' cannot be used. The copy in the library is damaged")
