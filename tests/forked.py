@@ -103,7 +103,7 @@ class Nursery:
 
 
 def warm_up() -> None:
-    """Imports what a render does, and computes nothing: every child has it from the start."""
+    """Imports most of what a render does, and computes nothing: every child begins with it."""
     import torch  # noqa: F401
     from diffusers import QwenImagePipeline, SkyReelsV2DiffusionForcingPipeline  # noqa: F401
     from transformers import Qwen2_5_VLForConditionalGeneration, UMT5EncoderModel  # noqa: F401

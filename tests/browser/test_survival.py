@@ -9,6 +9,7 @@ from collections.abc import Callable
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import RENDER_MS, main_button, tile, tiles
+from tests.browser.test_stage import STORE
 from tests.browser.test_story import few_steps, wait_for_takes
 
 LONG = 40
@@ -68,6 +69,28 @@ def test_an_answer_that_is_cut_off_or_no_studio_s_stops_the_page_for_a_moment_on
         expect(page.locator("#jobs")).to_contain_text("does not answer", timeout=10_000)
         page.unroute("**/api/state*")
         expect(page.locator("#jobs")).not_to_contain_text("does not answer", timeout=10_000)
+
+
+def test_who_waits_for_the_session_has_it_even_if_it_is_asked_for_again_meanwhile(
+    server, open_page
+):
+    page = open_page(server.address)
+    there = page.evaluate(f"""async () => {{
+      const {{ store, readSession }} = await import({STORE});
+      const real = window.fetch;
+      let asked = 0;
+      window.fetch = async (address, options) => {{
+        const late = String(address).startsWith("/api/session?") && (asked += 1) === 2;
+        if (late) await new Promise((resolve) => setTimeout(resolve, 700));
+        return real(address, options);
+      }};
+      store.session = null;
+      const first = readSession();
+      readSession();
+      await first;
+      return asked === 2 && store.session !== null;
+    }}""")
+    assert there
 
 
 def test_a_job_that_was_cancelled_keeps_its_segments_and_can_go_on(server, open_page):
