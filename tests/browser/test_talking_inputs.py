@@ -263,6 +263,58 @@ def test_a_finger_scrolls_over_the_picture_and_draws_in_the_larger_view(
     stroke(page, larger, (165, 205), (160, 190), (145, 175))
     first, second = boxes(page)
     assert near(first, [20, 20, 150, 180]) and near(second, [210, 20, 360, 210])
+    # A second finger beside the one that moves a box, and lifted before it.
+    area = larger.bounding_box()
+    session, scale = page.context.new_cdp_session(page), area["width"] / SIZE[0]
+    for kind, *points in (
+        ("touchStart", (80, 100)),
+        ("touchMove", (90, 110)),
+        ("touchStart", (90, 110), (300, 200)),
+        ("touchMove", (90, 110), (200, 30)),
+        ("touchMove", (100, 120)),
+        ("touchEnd",),
+    ):
+        touched = [
+            {"x": area["x"] + x * scale, "y": area["y"] + y * scale, "id": number}
+            for number, (x, y) in enumerate(points)
+        ]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+        page.wait_for_timeout(30)
+    moved, other = boxes(page)
+    assert near(moved, [first[0] + 20, first[1] + 20, first[2] + 20, first[3] + 20])
+    assert other == second
+
+
+@pytest.mark.thorough
+def test_faces_are_drawn_in_the_pixels_of_the_studio_or_it_is_said_why_not(
+    server: Server, open_page: OpenPage, given, tmp_path
+):
+    page = open_page(server.address, away=True)
+    narrow = tmp_path / "narrow.mp4"
+    plain = write_film(tmp_path / "plain.mkv", np.zeros((5, 256, 432, 3), np.uint8))
+    ffmpeg("-i", str(plain), "-pix_fmt", "yuv420p", "-vf", "setsar=8/9", str(narrow))
+    turned, upright = tmp_path / "turned.webp", Image.Exif()
+    upright[0x0112] = 6
+    with Image.open(FACES) as image:
+        image.save(turned, exif=upright)
+    give(page, {**given, "Picture": narrow, "Masks": []})
+    faces = part(page, "faces")
+    picture = faces.locator(".faces-picture")
+    picture.scroll_into_view_if_needed()
+    drag(page, picture, (20, 20), (90, 90), (384, 256))
+    assert near(boxes(page)[0], [20, 20, *SIZE])
+
+    give(page, {"Picture": turned})
+    expect(faces).to_contain_text("Write the boxes as numbers, in pixels of 256 × 384.")
+    expect(picture).to_be_hidden()
+
+    for away in ("**/api/inputs/*/*", "**/api/inputs/*/*/size", "**/api/state*"):
+        page.route(away, lambda route: route.abort())
+    give(page, {"Picture": FACES})
+    expect(faces).to_contain_text("could not be read. It is tried again")
+    page.unroute_all()
+    expect(picture).to_be_visible()
+    expect(faces).to_contain_text("which has 384 × 256")
 
 
 @pytest.mark.thorough
