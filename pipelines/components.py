@@ -143,7 +143,7 @@ def settle() -> None:
     """To be called before any model is loaded. What the libraries bring, half a million objects,
     stays as long as the process: collections need not go through it each time. A model that were
     there already would stay as well, if anything in it points in a circle."""
-    import diffusers.models.modeling_utils
+    import diffusers.models.modeling_utils  # noqa: F401
     import transformers.modeling_utils  # noqa: F401
 
     gc.collect()

@@ -182,8 +182,10 @@ export class Player {
       for (const { video } of this.live) video.pause();
       return;
     }
+    const before = this.frame;
     if (!this.gathering) this.follow();
-    this.changed();
+    // The screen is drawn more often than the film has frames.
+    if (this.frame !== before) this.changed();
     this.run();
   }
 
