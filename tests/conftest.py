@@ -16,6 +16,14 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file stays on one worker, and so do all files that need a browser: pages and renders of
+    two at once would wait for each other's cores."""
+    for item in items:
+        group = "browser" if item.path.parent.name == "browser" else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory) -> Path:
     """A SkyReels-V2 checkpoint with random weights; read-only, copy it before damaging it."""
