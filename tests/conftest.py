@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.forked import Nursery
 
@@ -16,12 +17,18 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class OneBrowser(LoadFileScheduling):
     """A file stays on one worker, and so do all files that need a browser: pages and renders of
     two at once would wait for each other's cores."""
-    for item in items:
-        group = "browser" if item.path.parent.name == "browser" else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "tests/browser" if file.startswith("tests/browser/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneBrowser:
+    return OneBrowser(config, log)
 
 
 @pytest.fixture(scope="session")
