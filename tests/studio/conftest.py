@@ -21,7 +21,7 @@ from studio.library import Library
 from studio.render import Rendered
 from studio.take import Take
 from tests.fixtures.once import once
-from tests.forked import Nursery
+from tests.forked import Forked, Nursery
 from tests.studio import talking
 
 if TYPE_CHECKING:
@@ -149,6 +149,13 @@ def _words(library: Library, words: Sequence[object], json_out: bool) -> list[st
 def answer(done: Done) -> dict:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def told_by(process: Forked) -> dict:
+    """The answer of a command that was started with `--json`, once it has ended well."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return json.loads(out)
 
 
 def frames_of(library: Library, take: Take) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from studio.errors import RenderFailed
 from studio.events import Event, Stage
 from studio.library import Library
 from studio.verify import recompute
-from tests.studio.conftest import environment
+from tests.studio.conftest import environment, told_by
 from tests.studio.one_piece import OnePiece, pieces
 from tests.studio.test_failures import STAGES, broken, inject, kill_often, no_space
 
@@ -135,11 +134,7 @@ def test_processes_make_the_same_and_another_at_once(library, engine, piece, nur
     other = {"prompt": "a cat and a dog"}
     words = ["generate", *piece.words(**other), "--library", library.folder, "--json"]
     running = [nursery.start([*words, "--seed", seed], environment()) for seed in (5, 5, 6)]
-    told = []
-    for process in running:
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
-        told.append(json.loads(out))
+    told = [told_by(process) for process in running]
     assert told[0]["take"] == told[1]["take"] != told[2]["take"]
     assert list(library.store.verify()) == []
     assert len(list(library.store.keys("segments"))) == len(list(library.store.keys("takes"))) == 3

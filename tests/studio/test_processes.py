@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from studio.library import Library
 from tests.forked import Forked, Nursery
-from tests.studio.conftest import PROMPT, STEPS, answer, environment, frames_of
+from tests.studio.conftest import PROMPT, STEPS, answer, environment, frames_of, told_by
 
 
 def start(nursery: Nursery, library: Library, seed: int) -> Forked:
@@ -17,11 +15,7 @@ def start(nursery: Nursery, library: Library, seed: int) -> Forked:
 
 def test_processes_generate_the_same_and_different_takes_at_once(library, generate, nursery):
     running = [start(nursery, library, seed) for seed in (1, 1, 2)]
-    told = []
-    for process in running:
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
-        told.append(json.loads(out))
+    told = [told_by(process) for process in running]
     assert told[0]["take"] == told[1]["take"] != told[2]["take"]
     assert list(library.store.verify()) == []
     assert len(list(library.store.keys("segments"))) == 6

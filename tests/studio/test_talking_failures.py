@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import numpy as np
@@ -13,7 +12,7 @@ from studio.engine import Engine
 from studio.errors import RenderFailed
 from studio.library import Library
 from studio.take import Take
-from tests.studio.conftest import answer, environment, frames_of, segment_state
+from tests.studio.conftest import answer, environment, frames_of, segment_state, told_by
 from tests.studio.talking import SEEDS, TALKING, speech
 from tests.studio.test_failures import STAGES, inject, kill_often
 from tests.studio.test_media_audio import read_sound
@@ -70,11 +69,8 @@ def test_processes_render_the_same_and_different_takes_at_once(library, spoken, 
         words += ["--segments", 2, "--seed", seed, "--library", library.folder, "--json"]
         return nursery.start(words, environment())
 
-    told = []
-    for process in [start(seed) for seed in (5, 5, 6)]:
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
-        told.append(json.loads(out))
+    running = [start(seed) for seed in (5, 5, 6)]
+    told = [told_by(process) for process in running]
     assert told[0]["take"] == told[1]["take"] != told[2]["take"]
     assert list(library.store.verify()) == []
     assert len(list(library.store.keys("segments"))) == len(parent.segments) + 4
